@@ -1,0 +1,72 @@
+"""Records: one row per unit and stage (LANGUAGE.md section 10, EVIDENCE.md sections 1 and 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+CleanStatus = Literal["cc", "cw", "cr", "cu"]
+"""Of a unit before any attack: correct, wrong, rejected, unknown (crash, unstable)."""
+
+Status = Literal["none", "valid", "invalid", "error", "timeout", "unstable"]
+"""Of an attack row: no candidate offered; a candidate inside the set; outside it; the stage failed on this unit.
+
+``valid`` says only that the candidate lies in the set and replays; whether it is a failure is ``observed_failure``.
+"""
+
+Verdict = Literal["certified", "broken", "unknown", "error", "timeout"]
+"""Of a certifier, solver or enumeration row. ``broken`` comes with a replayed candidate; an honest ``unknown`` is finished."""
+
+REJECTED = -1
+"""The decision of a model that abstains; classes are 0 and up. ``None`` is "no decision" (non-finite output, crash)."""
+
+CLEAN_STAGE = "clean"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row. ``stage`` is ``"clean"`` for the unit's own row, which every unit has exactly once per evaluation.
+
+    ``unit`` is the example id, or ``<id>->class`` for an (example, target) pair. ``distances`` are from the original, in
+    the space's units, float64 of the exact value (``None`` without a candidate). ``seconds`` is the unit's share of
+    its batch. ``queries`` counts rows forwarded for this unit in this stage, ``gradients`` rows back-propagated.
+    ``candidate`` is ``<file>#<row>`` inside the bundle. ``projected_from`` marks the inward projection of an invalid
+    failing candidate (its second row). ``margin`` is a certifier's proved margin or a candidate's measured one.
+    """
+
+    evaluation: str
+    stage: str
+    unit: str
+    example: str
+    label: int
+    clean: CleanStatus
+    clean_decision: int | None
+    status: Status
+    target: int | None = None
+    repeat: int = 0
+    decision: int | None = None
+    rule: str | None = None
+    within_scope: bool | None = None
+    within_access: bool | None = None
+    changed_correct: bool | None = None
+    observed_failure: bool | None = None
+    counted_failure: bool | None = None
+    rejected: bool | None = None
+    verdict: Verdict | None = None
+    margin: float | None = None
+    linf: float | None = None
+    l2: float | None = None
+    l1: float | None = None
+    l0: int | None = None
+    branch: str | None = None
+    queries: int = 0
+    forwards: int = 0
+    gradients: int = 0
+    seed: int | None = None
+    seconds: float = 0.0
+    candidate: str | None = None
+    projected: bool = False
+    message: str | None = None
+    draws: int | None = None
+    errors: int | None = None
+    """Failing draws among ``draws`` (random objects)."""

@@ -1,0 +1,1 @@
+"""Adapters to attack, verification and corruption libraries, our own search, and the exact meaning of a threat set."""

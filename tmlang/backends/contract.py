@@ -1,0 +1,94 @@
+"""What a backend is given and what it gives back. A backend never decides whether it succeeded.
+
+A backend module has one class per role, found through its manifest (``<backend>.toml``: ``[method.NAME]`` tables).
+The runner builds a :class:`Job` per batch of units, calls ``search`` or ``certify``, and hands every candidate to
+``backends.recheck``; a library's own success flag, distance or "verified" never leaves the adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    import torch
+
+    from tmlang.backends.oracle import Oracle
+    from tmlang.backends.threatset import ThreatSet
+    from tmlang.meaning.threats import Threat
+
+
+class BackendMissing(Exception):
+    """The library behind a backend is not installed. ``args[0]`` is the extra to install (TM5xx at check time)."""
+
+
+class BackendRefusal(Exception):
+    """The adapter cannot carry this job after all (found at run time); the stage becomes ``error`` with this reason."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A batch of units for one stage. All tensors are on the CPU unless the oracle's device says otherwise.
+
+    ``x``: (N, *shape) originals as the space's values (not indices), in the oracle's dtype. ``y``: (N,) labels (int64).
+    ``target``: (N,) or ``None``. ``sets``: the exact allowed set of every unit, row-aligned. ``seeds``: one per unit,
+    derived from (run, unit, stage, restart): a backend that draws must draw from these and from nothing else.
+    ``oracle``: the only way to the model; it grants what the access level allows and counts rows.
+    ``deadline``: ``time.monotonic()`` value after which the backend returns what it has, or ``None``.
+    """
+
+    oracle: Oracle
+    sets: ThreatSet
+    threat: Threat
+    x: torch.Tensor
+    y: torch.Tensor
+    target: torch.Tensor | None
+    arguments: Mapping[str, Any]
+    seeds: tuple[int, ...]
+    deadline: float | None = None
+    through: tuple[str, Mapping[str, Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What a search offers: ``x`` (N, *shape), one per unit, in the space's values; the original itself means "none".
+
+    ``offered``: (N,) bool, ``False`` where the search has nothing to offer or failed; ``errors``: per unit a message or
+    ``None`` (a failed unit is unfinished, not survived).
+    """
+
+    x: torch.Tensor
+    offered: torch.Tensor
+    errors: tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Per unit: ``certified``, ``unknown``, ``broken`` (with a candidate row), ``error`` or ``timeout``.
+
+    ``margin``: the proved lower bound of the worst margin in real arithmetic (NaN where none). ``gap``: the bound on
+    the difference to the evaluator's arithmetic that ``margin`` must exceed, or ``None`` when nothing is claimed.
+    ``gap_kind``: ``proved``, ``assumed`` or ``none``. ``certified`` here is the backend's claim; the runner withdraws it
+    when a valid witness contradicts it. ``sizes``: |S| for an enumeration, else empty.
+    """
+
+    verdict: tuple[Literal["certified", "broken", "unknown", "error", "timeout"], ...]
+    margin: torch.Tensor
+    gap: float | None
+    gap_kind: Literal["proved", "assumed", "none"]
+    candidates: Candidates | None = None
+    messages: tuple[str | None, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+
+class Search(Protocol):
+    """An attack. Must not change the model, global random states or ``torch`` flags (recheck verifies and stops)."""
+
+    def search(self, job: Job) -> Candidates: ...
+
+
+class Certifier(Protocol):
+    """A verifier, solver or enumeration."""
+
+    def certify(self, job: Job) -> Verdicts: ...

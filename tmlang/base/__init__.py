@@ -1,0 +1,1 @@
+"""Ground floor: source positions and exact numbers. Imports nothing of tmlang."""

@@ -1,0 +1,137 @@
+"""Models and data (LANGUAGE.md sections 4 and 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+from tmlang.base.source import NOWHERE, Span
+from tmlang.meaning.values import Artifact, Call, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One preprocessing step inside the attacked object, or one ``prepare:`` operation in front of the attacker."""
+
+    name: str
+    args: tuple[tuple[str, Value], ...] = ()
+    result: str | None = None
+    """The derived space it names (``as standardized``)."""
+    differentiable: bool = True
+    random: bool = False
+    origin: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """``torch`` (``source`` is the factory's file, ``symbol`` the factory, ``weights`` its file), ``torchscript``,
+    ``exported``, ``onnx``, ``sklearn`` (``source``), ``linear`` (``args`` weights, bias), ``remote`` (``args``).
+
+    ``sha256`` of a torch network stands on ``weights``; of the others on ``source``.
+    """
+
+    kind: Literal["torch", "torchscript", "exported", "onnx", "sklearn", "linear", "remote"]
+    source: Artifact | None = None
+    symbol: str | None = None
+    weights: Artifact | None = None
+    args: tuple[tuple[str, Value], ...] = ()
+    outputs: tuple[tuple[str, int], ...] = ()
+    """Heads in order, e.g. ``(("logits", 10), ("distance", 1))``; empty when the network has one head."""
+    output_kind: Literal["logits", "probabilities", "score"] | None = None
+    """``None``: not stated, probed before the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """How outputs become a class.
+
+    ``threshold``: ``score op value then positive else negative`` (class names). ``majority``/``mean`` carry
+    ``draws``; ``most_likely`` is the ideal smoothed classifier. ``ties`` is ``lowest``, ``reject``, ``error`` or a
+    class name.
+    """
+
+    rule: Literal["argmax", "argmin", "threshold", "majority", "mean", "most_likely"]
+    ties: str | None = None
+    draws: int | None = None
+    op: Literal[">=", ">", "<=", "<"] | None = None
+    value: Fraction | None = None
+    positive: str | None = None
+    negative: str | None = None
+    origin: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RejectWhen:
+    """One condition under which the model abstains: ``max_softmax < 1/2``, ``agreement < 8/10``, ``class 10``,
+    ``distance > 1.2128``. ``quantity`` is ``max_softmax``, ``agreement``, ``class`` or the name of a head."""
+
+    quantity: str
+    op: Literal["<", "<=", ">", ">=", "=="]
+    value: Fraction
+    calibrated_on: str | None = None
+    clean_rejection: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Randomness:
+    kind: Literal["never", "per_request", "seeded"]
+    seed: int | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    name: str
+    space: str
+    classes: tuple[str, ...]
+    """Class names in index order; ``classes(10)`` gives ``"0"`` to ``"9"``."""
+    steps: tuple[Step, ...]
+    network: Network
+    decide: Decide
+    random: Randomness
+    reject: tuple[RejectWhen, ...] = ()
+    """Any one holding rejects; empty: the model never abstains."""
+    post_steps: tuple[Step, ...] = ()
+    """Steps written behind ``network:`` (on its outputs), e.g. ``denormalize``."""
+    ensemble: tuple[tuple[str, ...], str] | None = None
+    doc: str = ""
+    origin: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """``all``, ``first N``, ``every N``, ``sample N seed s``, ``ids "file"``, ``where label == c``, ``correct under M``."""
+
+    kind: Literal["all", "first", "every", "sample", "ids", "where_label", "correct_under"]
+    count: int | None = None
+    seed: int | None = None
+    file: Artifact | None = None
+    label: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """Where the labels come from. ``published`` carries a text, ``reviewed`` a file, ``predicted`` a model."""
+
+    kind: Literal["published", "reviewed", "predicted"]
+    text: str | None = None
+    file: Artifact | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    name: str
+    space: str
+    read: Call
+    file: Artifact
+    """The first file (or folder) of ``read``, with its hash."""
+    takes: tuple[Take, ...]
+    truth: Truth
+    prepare: tuple[Step, ...] = ()
+    undo: tuple[Step, ...] = ()
+    sampling: str | None = None
+    doc: str = ""
+    origin: Span = field(default=NOWHERE, compare=False)

@@ -1,0 +1,206 @@
+"""Threats, properties, shifts (LANGUAGE.md section 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal, Union
+
+from tmlang.base.source import NOWHERE, Span
+from tmlang.meaning.values import Artifact, Call, Distance, Quantity, Value
+
+Norm = Literal["linf", "l2", "l2_rms", "l1", "l0", "pixels_changed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ball:
+    """``norm <= radius in space``, the radius in the space's units (levels already multiplied by the step).
+
+    ``radii`` replaces ``radius`` for per-channel or per-feature balls (``per``); with ``per == "feature"`` a feature
+    that is not named has radius 0. ``metric`` names a metric of the space (then ``norm`` is ``"metric"``).
+    ``tolerance`` enlarges the set and is part of it.
+    """
+
+    norm: Literal["linf", "l2", "l2_rms", "l1", "l0", "pixels_changed", "metric"]
+    space: str
+    radius: Fraction | None = None
+    radii: tuple[tuple[str, Fraction], ...] = ()
+    per: Literal["channel", "feature"] | None = None
+    metric: str | None = None
+    tolerance: Fraction = Fraction(0)
+    unit: str | None = None
+    origin: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A region that may hold anything: a rectangle or a disc, at any place (an existential) or at one."""
+
+    shape: Literal["rectangle", "disc"]
+    height: int
+    width: int
+    at: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """Parameters in the order of composition: (``rotate`` | ``translate`` | ``scale`` …, greatest magnitude)."""
+
+    parts: tuple[tuple[str, Quantity], ...]
+    interpolate: str
+    fill: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """No ball: all of the domain within the mask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """Intersection (``and``)."""
+
+    parts: tuple[Allowed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """Union (``or``); the names of its branches, ``""`` where unnamed."""
+
+    parts: tuple[Allowed, ...]
+    names: tuple[str, ...] = ()
+
+
+Allowed = Union[Ball, Patch, Transform, Anything, Both, Either]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutable:
+    """Which coordinates the attacker may move.
+
+    ``all``; ``features`` (``names``, each with ``up``, ``down`` or ``any``); ``rows``/``columns`` (inclusive ``ranges``);
+    ``channels`` (indices in ``ranges``); ``mask`` (a boolean array in ``file``, ``per_example`` with one more axis).
+    ``except_`` turns ``features``/``rows``/``columns``/``channels`` into "all but these".
+    """
+
+    kind: Literal["all", "features", "rows", "columns", "channels", "mask"]
+    names: tuple[tuple[str, Literal["any", "up", "down"]], ...] = ()
+    ranges: tuple[tuple[int, int], ...] = ()
+    file: Artifact | None = None
+    per_example: bool = False
+    except_: bool = False
+    origin: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """``untargeted``; ``class`` with ``target``; ``each`` with ``any``/``all``/``apart``; or a rule that names one
+    target per example (``runner_up``, ``least_likely``, ``next``, ``random`` with ``seed``, ``column``)."""
+
+    kind: Literal["untargeted", "class", "each", "runner_up", "least_likely", "next", "random", "column"]
+    target: str | None = None
+    each: Literal["any", "all", "apart"] | None = None
+    seed: int | None = None
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    level: Literal["white_box", "scores", "decisions", "transfer", "nothing"]
+    top: int | None = None
+    rounded: int | None = None
+    surrogates: tuple[str, ...] = ()
+    queries: int | None = None
+    """Per example (unit), total over stages; ``None``: unlimited."""
+    queries_per: Literal["example", "attack"] = "example"
+    randomness: Literal["known", "unknown"] | None = None
+    requests: Literal["independent", "share_state"] | None = None
+    unaware_of: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """``fail``, ``safe``, ``denied``, or ``fail`` within a ball and ``safe`` beyond it."""
+
+    kind: Literal["fail", "safe", "denied", "fail_within"]
+    within: Ball | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """``error_probability > threshold at confidence on draws fresh draws`` or ``single draw judged on draws``."""
+
+    kind: Literal["error_probability", "single_draw"]
+    threshold: Fraction | None = None
+    confidence: Fraction | None = None
+    draws: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Nature:
+    """What the world draws: (``place``/``rotate``/``scale`` …, low, high, unit) and how often."""
+
+    parts: tuple[tuple[str, Fraction, Fraction, str | None], ...]
+    draws: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    text: str
+    evidence: Artifact | None = None
+    reviewed: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Threat:
+    name: str
+    model: str
+    data: str
+    allow: Allowed | None
+    """``None`` for a threat that minimizes."""
+    minimize: tuple[Norm, str] | None
+    """(norm, space): success against distance, no radius."""
+    mutable: Mutable
+    goal: Goal
+    access: Access
+    clean_errors: Literal["fail", "excluded"]
+    rejected: Rejected | None = None
+    success: Success | None = None
+    perturbation: Literal["per_example", "universal"] = "per_example"
+    fitted_on: str | None = None
+    nature: Nature | None = None
+    assumptions: tuple[Assumption, ...] = ()
+    doc: str = ""
+    origin: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """Input box and output relation without data or labels. ``given``: (feature, op, value);
+    ``always``: a list of alternatives, any of which must hold: (class, op, value) with op ``is_min``/``is_not_min``/
+    ``is_max``/``is_not_max`` (value ``None``) or a comparison with a number or another class."""
+
+    name: str
+    model: str
+    given: tuple[tuple[str, str, Fraction], ...]
+    always: tuple[tuple[str, str, Value], ...]
+    doc: str = ""
+    origin: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """An average over a named change of the world; never adversarial."""
+
+    name: str
+    model: str
+    data: str
+    apply: Call
+    interval: Literal["wilson", "clopper_pearson"]
+    confidence: Fraction
+    doc: str = ""
+    origin: Span = field(default=NOWHERE, compare=False)
+
+
+Subject = Union[Threat, Property, Shift]
+StepSize = Distance
