@@ -1,4 +1,147 @@
 """The attacker's door to the model: grants what the access level allows, counts what passes, stops at the limit.
 
-Owner of the counts in the records. STUB contract; see ``contract.Job``.
+EVIDENCE.md section 4: ``queries <= N`` is per unit; every row forwarded counts. The evaluator's own replays do not go
+through here.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from tmlang.plan.ir import AccessLevel
+
+
+class AccessDenied(Exception):
+    """A search asked for more than the threat grants (gradients without ``white_box``, scores under ``decisions``)."""
+
+
+class QueryLimit(Exception):
+    """A unit's queries are used up. The search returns its best candidate so far."""
+
+
+class Oracle:
+    """A counted, access-checked view of the attacked object for the units of one batch.
+
+    ``network`` maps external values (N, *shape) to outputs (N, K): logits, or two columns for one score (lifted so
+    that column 1 - column 0 is positive exactly where the score says ``positive``, ties apart). ``decide`` maps those
+    outputs to classes (int64, ``REJECTED`` = -1 where the object abstains). Both contain every step, the decision and
+    the rejection rule of the deployed object, and the network is in evaluation mode.
+
+    Rows are attributed to units by ``units`` (indices into this batch) where the caller gives them. A library that
+    forwards its own batches goes through :meth:`module`: a batch of k*N rows counts k per unit; any other size is
+    shared out evenly (rounded up), so that nothing is undercounted in total. Under a query limit an adapter must run
+    unit by unit (``self.unit(i)``), which makes the count exact.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        decide: Callable[[torch.Tensor], torch.Tensor],
+        *,
+        classes: int,
+        level: AccessLevel,
+        units: int,
+        limit: int | None = None,
+        used: Sequence[int] | None = None,
+    ) -> None:
+        self._network = network
+        self._decide = decide
+        self.classes = classes
+        self.level: AccessLevel = level
+        self.units = units
+        self.limit = limit
+        self.queries = torch.zeros(units, dtype=torch.int64)
+        if used is not None:
+            self.queries += torch.tensor(list(used), dtype=torch.int64)
+        self.forwards = torch.zeros(units, dtype=torch.int64)
+        self.gradients = torch.zeros(units, dtype=torch.int64)
+
+    def remaining(self) -> torch.Tensor | None:
+        """Queries left per unit (int64), ``None`` without a limit."""
+        return None if self.limit is None else (self.limit - self.queries).clamp(min=0)
+
+    def logits(self, x: torch.Tensor, units: torch.Tensor | None = None) -> torch.Tensor:
+        """Outputs (n, K) for rows ``x`` that belong to ``units``; differentiable in ``x`` only under ``white_box``.
+
+        Raises :class:`AccessDenied` below ``scores``, :class:`QueryLimit` when a unit's rows do not fit any more.
+        """
+        if self.level not in ("white_box", "scores", "transfer"):
+            raise AccessDenied(f"scores asked under access `{self.level}`")
+        self._count(x.shape[0], units)
+        if self.level == "white_box" and x.requires_grad:
+            out: torch.Tensor = self._network(x)
+            out.register_hook(lambda grad: self._count_gradients(x.shape[0], units))
+            return out
+        with torch.no_grad():
+            result: torch.Tensor = self._network(x)
+        return result
+
+    def decisions(self, x: torch.Tensor, units: torch.Tensor | None = None) -> torch.Tensor:
+        """Classes (n,) int64, ``-1`` where the object rejects. Allowed from ``decisions`` up."""
+        if self.level == "nothing":
+            raise AccessDenied("decisions asked under access `nothing`")
+        self._count(x.shape[0], units)
+        with torch.no_grad():
+            return self._decide(self._network(x))
+
+    def module(self) -> nn.Module:
+        """A module for library code, external values to outputs, counted like :meth:`logits`.
+
+        Under ``decisions`` its outputs are one-hot of the decision (a rejection is all zeros) and carry no gradient.
+        """
+        return _Door(self)
+
+    def unit(self, index: int) -> Oracle:
+        """A view of one unit that counts into this oracle."""
+        return _UnitView(self, index)
+
+    def _count(self, rows: int, units: torch.Tensor | None) -> None:
+        add = self._share(rows, units)
+        if self.limit is not None and bool(((self.queries + add > self.limit) & (add > 0)).any()):
+            raise QueryLimit(f"the limit of {self.limit} queries per example is reached")
+        self.queries += add
+        self.forwards += add
+
+    def _count_gradients(self, rows: int, units: torch.Tensor | None) -> None:
+        self.gradients += self._share(rows, units)
+
+    def _share(self, rows: int, units: torch.Tensor | None) -> torch.Tensor:
+        if units is not None:
+            return torch.bincount(units, minlength=self.units)
+        return torch.full((self.units,), -(-rows // self.units), dtype=torch.int64)
+
+
+class _UnitView(Oracle):
+    """One unit of a batch oracle, with the parent's ledger."""
+
+    def __init__(self, parent: Oracle, index: int) -> None:
+        super().__init__(
+            parent._network, parent._decide, classes=parent.classes, level=parent.level, units=1, limit=parent.limit
+        )
+        self.queries = parent.queries[index : index + 1]
+        self.forwards = parent.forwards[index : index + 1]
+        self.gradients = parent.gradients[index : index + 1]
+
+
+class _Door(nn.Module):
+    """The network as a library sees it."""
+
+    def __init__(self, oracle: Oracle) -> None:
+        super().__init__()
+        # Kept out of the module tree: a library that walks, trains or hooks sub-modules finds none.
+        self.__dict__["oracle"] = oracle
+        self.eval()
+
+    def forward(self, x: torch.Tensor) -> Any:
+        oracle: Oracle = self.__dict__["oracle"]
+        if oracle.level == "decisions":
+            z = oracle.decisions(x)
+            one_hot = torch.zeros(x.shape[0], oracle.classes, dtype=x.dtype)
+            kept = z >= 0
+            one_hot[kept, z[kept]] = 1
+            return one_hot
+        return oracle.logits(x)
