@@ -1,0 +1,5 @@
+"""``python -m tmlang`` is ``tmc``."""
+
+from tmlang.cli.main import entry
+
+entry()

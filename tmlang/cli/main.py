@@ -1,0 +1,99 @@
+"""``tmc``: the command line. One lazy module per command; this one imports none but the one that is asked for.
+
+A command module offers ``add_parser(subparsers)`` (cheap) and ``run(args) -> int``. Exit codes that all commands share:
+0 clean, 1 diagnostics, 2 usage, 70 a fault in tmlang itself, 130 interrupted, 141 the reader of the output went away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from tmlang import __version__
+
+COMMANDS = {
+    "check": "say whether a spec means one thing, and if not, where and why",
+    "explain": "explain a diagnostic code, with a failing and a mended spec",
+    "plan": "show what would run, on which library, how faithfully, at what cost",
+    "run": "run a spec and write its bundle of evidence",
+    "audit": "recheck a bundle: hashes, witnesses, every headline number",
+    "report": "write report.html and report.md from a bundle",
+    "fmt": "lay a spec out in the one standard way",
+    "new": "write a commented spec that checks, to start from",
+    "words": "say the threat model in a paragraph, in English or LaTeX",
+    "freeze": "write every hash, version and resolved default into a lock",
+    "backends": "list the libraries and methods, and what each can carry",
+}
+"""Command -> what it does, in the order in which one needs them."""
+
+_EPILOG = """\
+a first session:
+  tmc new first.tm             a commented spec to start from
+  tmc check first.tm           does it mean one thing?
+  tmc plan first.tm            what would run, and at what cost?
+  tmc run first.tm             run it; the evidence goes to runs/
+  tmc explain TM201            what a diagnostic means, with a mended spec
+
+exit codes: 0 clean, 1 diagnostics, 2 wrong usage. `tmc COMMAND --help` shows the options of a command.
+"""
+
+_INTERNAL, _INTERRUPTED, _PIPE = 70, 130, 141
+_FAULT = """\
+error[TM890]: tmc failed in a way that no spec should be able to cause: {kind}: {text}
+  = note: nothing that was printed before this line should be relied on
+  = help: run it again with TMC_DEBUG=1 to see where, and report that together with the spec
+"""
+
+
+def parser(command: str | None) -> tuple[argparse.ArgumentParser, ModuleType | None]:
+    """The argument parser with the options of ``command`` only, and that command's module."""
+    top = argparse.ArgumentParser(
+        prog="tmc",
+        description="Check, plan, run, audit and report adversarial-robustness claims written as .tm specs.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"tmc {__version__}")
+    subparsers = top.add_subparsers(dest="command", metavar="COMMAND", title="commands", required=True)
+    module = None
+    for name, summary in COMMANDS.items():
+        if name == command:
+            module = importlib.import_module(f"tmlang.cli.{name}")
+            module.add_parser(subparsers)
+        else:
+            subparsers.add_parser(name, help=summary)
+    return top, module
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command. Wrong usage leaves by ``SystemExit(2)`` as argparse has it."""
+    command = next((word for word in argv if not word.startswith("-")), None)
+    top, module = parser(command)
+    args = top.parse_args(argv)
+    assert module is not None  # argparse has refused every other command
+    code: int = module.run(args)
+    sys.stdout.flush()
+    return code
+
+
+def entry(argv: Sequence[str] | None = None) -> None:
+    """The console script: turns every way to end into an exit code, and a fault of ours into a diagnostic."""
+    try:
+        code = main(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:
+        sys.stderr.write("tmc: interrupted\n")
+        code = _INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit; nobody reads it any more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _PIPE
+    except Exception as fault:
+        if os.environ.get("TMC_DEBUG") == "1":
+            raise
+        sys.stderr.write(_FAULT.format(kind=type(fault).__name__, text=fault))
+        code = _INTERNAL
+    sys.exit(code)
