@@ -1,0 +1,1 @@
+"""The codes, one module per family; each holds a tuple ``RULES`` and nothing else."""

@@ -1,0 +1,17 @@
+"""Access and backends: raised by the matcher of ``plan`` from the manifests."""
+
+from tmlang.diagnostics.registry import Rule
+
+RULES = (
+    Rule("TM501", "no such backend"),
+    Rule("TM502", "the backend has no such method"),
+    Rule("TM503", "the method has no such argument"),
+    Rule("TM504", "the argument of a method has another type or range"),
+    Rule("TM505", "the budget stands in the threat, not in the call"),
+    Rule("TM506", "the threat does not grant this access"),
+    Rule("TM507", "no gradient through a step"),
+    Rule("TM508", "the method cannot search this set"),
+    Rule("TM509", "the method cannot reach this goal"),
+    Rule("TM510", "the backend is not installed"),
+    Rule("TM511", "the number of classes does not suit the method"),
+)
