@@ -12,7 +12,35 @@ from tmlang.meaning.values import Artifact, Call, Value
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One preprocessing step inside the attacked object, or one ``prepare:`` operation in front of the attacker."""
+    """One preprocessing step inside the attacked object, or one ``prepare:`` operation in front of the attacker.
+
+    ``args`` are complete, exact and named: what the spec writes without a name stands under the name given here, and
+    words are ``Symbol`` s. Numbers are in the space's own units.
+
+    ========================================  =====================================================================
+    ``scale(factor)``                         x * factor
+    ``subtract(by)``, ``add(by)``             x - by, x + by
+    ``clip(low, high)``                       componentwise
+    ``permute(source, target)``               ``hwc`` to ``chw`` or back
+    ``channels(order)``                       turns the channels into ``rgb`` or ``bgr``, from the other one
+    ``normalize(mean, std)``                  (x - mean) / std; a number, or a tuple along the channels or features
+    ``denormalize(mean, std)``                x * std + mean
+    ``resize(height, width, filter)``         ``resize(n)`` has both n; or ``resize(shorter, filter)``, aspect kept
+    ``center_crop(height, width)``
+    ``crop(top, left, height, width)``
+    ``pad(by, fill)``                         on all four sides
+    ``quantize(levels)``                      of [0, 1]: round(x * (levels - 1)) / (levels - 1); no gradient
+    ``jpeg(quality, subsampling, encoder)``   encode and decode; no gradient
+    ``mean_filter(size)``                     box filter, odd size
+    ``median_filter(size)``                   median of a window
+    ``noise(kind, sigma)``                    ``gaussian`` or ``uniform`` (half width); a number, or (feature, number)
+                                              pairs, unnamed features get none; random
+    ``one_hot(features)``                     a tuple of names of category features, each spread in place
+    ``minmax(file)``, ``minmax(low, high)``   (x - low) / (high - low) per feature
+    ``softmax()``                             behind the network
+    ``decode(library)``                       of picture files; only in ``prepare:``
+    ========================================  =====================================================================
+    """
 
     name: str
     args: tuple[tuple[str, Value], ...] = ()
