@@ -27,7 +27,8 @@ CLEAN_STAGE = "clean"
 class Record:
     """One row. ``stage`` is ``"clean"`` for the unit's own row, which every unit has exactly once per evaluation.
 
-    ``unit`` is the example id, or ``<id>->class`` for an (example, target) pair. ``distances`` are from the original, in
+    Rows of a unit whose ``label`` is negative (unusable) or equal to its ``target`` (not applicable) are the clean row
+    alone. ``unit`` is the example id, or ``<id>->class`` for an (example, target) pair. ``distances`` are from the original, in
     the space's units, float64 of the exact value (``None`` without a candidate). ``seconds`` is the unit's share of
     its batch. ``queries`` counts rows forwarded for this unit in this stage, ``gradients`` rows back-propagated.
     ``candidate`` is ``<file>#<row>`` inside the bundle. ``projected_from`` marks the inward projection of an invalid
@@ -70,3 +71,12 @@ class Record:
     draws: int | None = None
     errors: int | None = None
     """Failing draws among ``draws`` (random objects)."""
+    gap: float | None = None
+    """Of a certificate: what ``margin`` must exceed to hold in the evaluator's arithmetic (EVIDENCE.md section 6)."""
+    gap_kind: Literal["proved", "assumed", "none"] | None = None
+    radius: float | None = None
+    """Of a certificate: the greatest radius it proves in the threat's own ball, rounded down (radius curves)."""
+    label_reviewed: bool | None = None
+    """Of a clean row: the label was reviewed (``truth: reviewed``)."""
+    label_kept: bool | None = None
+    """Of a witness: a reviewer judged that the label still holds for the candidate."""

@@ -1,0 +1,126 @@
+"""The columns that a tally makes: exact numbers with their denominators, ranges and gaps (EVIDENCE.md section 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal, Union
+
+Extent = Union[Fraction, float]
+"""An exact number; the only ``float`` that occurs is ``math.inf`` (a distance that was never found)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Units that keep a column from being one number, and why."""
+
+    reason: str
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One labelled number of an evaluation.
+
+    ``numerator`` of ``denominator`` units are counted for certain; every completion of what is unknown lies in
+    ``[low, high]``. Both are ``None`` where the denominator is empty: the column is then undefined, never 0.
+    ``at_least``: nothing sought this failure, so ``high`` is what the denominator allows.
+    ``note`` qualifies the heading (``"real arithmetic"``).
+    """
+
+    name: str
+    numerator: int
+    denominator: int
+    low: Extent | None
+    high: Extent | None
+    gaps: tuple[Gap, ...] = ()
+    at_least: bool = False
+    note: str = ""
+
+    @property
+    def defined(self) -> bool:
+        return self.low is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The letters of EVIDENCE.md section 2, in units (or in examples for ``targeted each any`` and ``each all``).
+
+    ``base`` is A, ``denominator`` is D. ``cc``, ``cw``, ``cr``, ``cu``: clean correct, wrong, rejected, unknown.
+    ``broken``: W within the declared access; ``broken_any_access``: W by any access. ``unfinished``: I.
+    ``certified``: c; ``certifier_failed``: T; ``denied``: V. ``exempt``: originals outside the declared space that the
+    spec exempts (they stay in A). ``undecided``: units that some stage of any role did not finish.
+    """
+
+    selected: int = 0
+    unusable: int = 0
+    not_applicable: int = 0
+    exempt: int = 0
+    base: int = 0
+    denominator: int = 0
+    cc: int = 0
+    cw: int = 0
+    cr: int = 0
+    cu: int = 0
+    broken: int = 0
+    broken_any_access: int = 0
+    unfinished: int = 0
+    certified: int = 0
+    certifier_failed: int = 0
+    denied: int = 0
+    undecided: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A unit that a certificate and a replayed witness both claim (EVIDENCE.md section 6).
+
+    ``within_gap``: the certificate's margin did not exceed its stated gap, so it never entered ``certified`` and voids
+    nothing. Otherwise every certificate of ``method`` in the run is void and the run ends with a nonzero exit.
+    """
+
+    evaluation: str
+    unit: str
+    certifier: str
+    method: str
+    witness: str
+    within_gap: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """What a number is restricted to. ``part``: a named branch of the allowed set; ``radius``: a point of a radius
+    curve, in the space's units; ``queries``: a point of a query curve; ``repeat``: one repeat alone."""
+
+    part: str | None = None
+    radius: Fraction | None = None
+    queries: int | None = None
+    repeat: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """All numbers of one evaluation. ``columns`` is ordered; a quantity that nothing measured is absent (shown "—").
+
+    Names: ``clean_accuracy clean_answered certified upper survival survival_completed survival_any coverage
+    attack_coverage certificate_coverage robust_accuracy`` or ``robust_rate``, ``denied reviewed semantic_validity
+    corrupted_accuracy median_distance``. ``attacks``: ``attack_success`` per stage label, only under
+    ``attribution: full``. ``repeats``: the spread of survival over repeats (their least low and greatest high, each
+    repeat alone), the union being the headline. ``units``: what is counted.
+    """
+
+    evaluation: str
+    subject: str
+    units: Literal["examples", "pairs", "properties"]
+    clean_errors: Literal["fail", "excluded"] | None
+    counts: Counts
+    columns: tuple[Column, ...]
+    attacks: tuple[tuple[str, Column], ...] = ()
+    repeats: tuple[Column, ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()
+    holds: Literal["holds", "violated", "undecided"] | None = None
+    restriction: Restriction = field(default_factory=Restriction)
+
+    def get(self, name: str) -> Column | None:
+        """The column of that name, ``None`` where nothing measured it."""
+        return next((c for c in self.columns if c.name == name), None)
