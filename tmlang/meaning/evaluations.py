@@ -36,7 +36,8 @@ class Curve:
     values: tuple[Fraction, ...]
     subjects: tuple[str, ...] = ()
     """For a curve over a ``param`` that the threat uses: the name of the threat's instance per value, in order
-    (``any_of_three@eps=2/255``; every instance stands in ``Program.subjects``). Empty for ``radius`` and ``queries``."""
+    (``any_of_three@eps=2/255``; every instance stands in ``Program.subjects``). Empty for ``radius`` and
+    ``queries``."""
 
 
 @dataclass(frozen=True, slots=True)

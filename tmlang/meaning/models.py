@@ -129,7 +129,8 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """``all``, ``first N``, ``every N``, ``sample N seed s``, ``ids "file"``, ``where label == c``, ``correct under M``."""
+    """``all``, ``first N``, ``every N``, ``sample N seed s``, ``ids "file"``, ``where label == c``,
+    ``correct under M``."""
 
     kind: Literal["all", "first", "every", "sample", "ids", "where_label", "correct_under"]
     count: int | None = None

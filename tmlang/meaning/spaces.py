@@ -63,7 +63,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """``sum_i weight_i * |x'_i - x_i|``; a category contributes ``weight`` when it differs (``mismatch`` = weight 1)."""
+    """``sum_i weight_i * |x'_i - x_i|``; a category contributes ``weight`` when it differs (``mismatch`` is 1)."""
 
     name: str
     weights: tuple[tuple[str, Fraction], ...]
