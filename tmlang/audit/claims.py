@@ -1,4 +1,4 @@
-"""What follows for a claim: supported, refuted or undecided, and on which records that rests (LANGUAGE.md section 7)."""
+"""What follows for a claim: supported, refuted or undecided, on which records (LANGUAGE.md section 7)."""
 
 from __future__ import annotations
 

@@ -15,24 +15,30 @@ Status = Literal["none", "valid", "invalid", "error", "timeout", "unstable"]
 """
 
 Verdict = Literal["certified", "broken", "unknown", "error", "timeout"]
-"""Of a certifier, solver or enumeration row. ``broken`` comes with a replayed candidate; an honest ``unknown`` is finished."""
+"""Of a certifier, solver or enumeration row. ``broken`` comes with a replayed candidate; an honest ``unknown`` is
+finished."""
 
 REJECTED = -1
 """The decision of a model that abstains; classes are 0 and up. ``None`` is "no decision" (non-finite output, crash)."""
 
 CLEAN_STAGE = "clean"
 
+BRANCHES = " "
+"""Joins the names in ``Record.branch`` (names of branches hold no space)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """One row. ``stage`` is ``"clean"`` for the unit's own row, which every unit has exactly once per evaluation.
 
-    Rows of a unit whose ``label`` is negative (unusable) or equal to its ``target`` (not applicable) are the clean row
-    alone. ``unit`` is the example id, or ``<id>->class`` for an (example, target) pair. ``distances`` are from the original, in
+    A unit whose ``label`` is negative (unusable) or equal to its ``target`` (not applicable) has its clean row alone.
+    ``unit`` is the example id, or ``<id>->class`` for an (example, target) pair. Distances are from the original, in
     the space's units, float64 of the exact value (``None`` without a candidate). ``seconds`` is the unit's share of
-    its batch. ``queries`` counts rows forwarded for this unit in this stage, ``gradients`` rows back-propagated.
-    ``candidate`` is ``<file>#<row>`` inside the bundle. ``projected_from`` marks the inward projection of an invalid
-    failing candidate (its second row). ``margin`` is a certifier's proved margin or a candidate's measured one.
+    its batch. ``queries`` counts rows forwarded for this unit in this stage up to this row, ``gradients`` rows
+    back-propagated. ``candidate`` is ``<file>#<row>`` inside the bundle. ``projected`` marks the inward projection of
+    an ``invalid`` failing candidate (its second row). ``margin`` is a certifier's proved margin or a candidate's
+    measured one. ``branch`` names the branch of a union that a certificate covers, or every branch that a candidate
+    lies in, joined by ``BRANCHES``.
     """
 
     evaluation: str
