@@ -79,7 +79,8 @@ class Mutable:
     """Which coordinates the attacker may move.
 
     ``all``; ``features`` (``names``, each with ``up``, ``down`` or ``any``); ``rows``/``columns`` (inclusive
-    ``ranges``); ``channels`` (indices in ``ranges``); ``mask`` (a boolean array in ``file``, ``per_example`` with one more axis).
+    ``ranges``); ``channels`` (indices in ``ranges``); ``mask`` (a boolean array in ``file``, ``per_example`` with one
+    more axis).
     ``except_`` turns ``features``/``rows``/``columns``/``channels`` into "all but these".
     """
 
