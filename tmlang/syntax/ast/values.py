@@ -1,0 +1,164 @@
+"""Words, literals, values and conditions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal, Union
+
+from tmlang.base.record import Record
+from tmlang.base.source import Span
+
+
+class Node(Record):
+    span: Span
+
+
+class Name(Node):
+    """A name, or a word out of a fixed list (``untargeted``, ``lowest``) where the checker knows the list."""
+
+    text: str
+
+
+class Path(Node):
+    """A dotted name: ``native.apgd``, ``std.images``; one part for a plain name."""
+
+    parts: tuple[Name, ...]
+
+    @property
+    def text(self) -> str:
+        return ".".join(part.text for part in self.parts)
+
+
+class String(Node):
+    """A string in double quotes; ``value`` has its escapes resolved, ``span`` includes the quotes."""
+
+    value: str
+
+
+class Number(Node):
+    """An unsigned literal: ``8``, ``0.5``, ``1e-5``. ``text`` is what was written."""
+
+    value: Fraction
+    text: str
+
+    @property
+    def decimals(self) -> int:
+        """Digits behind the point as written (``59.53`` has 2, ``1e-4`` has 4, ``41`` and ``1e3`` have 0)."""
+        mantissa, _, exponent = self.text.lower().partition("e")
+        return max(0, len(mantissa.partition(".")[2]) - int(exponent or 0))
+
+
+class Unit(Node):
+    """``'degC'`` (text ``degC``, span with quotes) or ``%``."""
+
+    text: str
+
+
+class Negate(Node):
+    operand: Value
+
+
+class Binary(Node):
+    op: Literal["+", "-", "*", "/"]
+    left: Value
+    right: Value
+
+
+class Quantity(Node):
+    """A product closed by a unit or by ``%``: ``1/2 'degC'`` is half a degree, ``45 %`` is 45/100."""
+
+    value: Value
+    unit: Unit
+
+
+class Distance(Node):
+    """``2/255 in px``, only as an argument of a call."""
+
+    value: Value
+    space: Name
+
+
+class Arg(Node):
+    """One argument or one entry of a tuple with names; ``name`` is ``None`` for a positional one. ``name.span`` leaves
+    the separator (``:``, or ``=`` for a suite's parameters) out."""
+
+    name: Name | None
+    value: Value
+
+
+class Call(Node):
+    path: Path
+    args: tuple[Arg, ...]
+
+
+class Tuple(Node):
+    """``(0, 1)``, or with names ``(temp: 2 'degC', load: 1/10 'kN')``; of two entries or more unless named."""
+
+    items: tuple[Arg, ...]
+
+
+class List(Node):
+    """``[a, b]`` where a list is meant: in calls, in ``over [...]``."""
+
+    items: tuple[Value, ...]
+
+
+class Choice(Node):
+    """``{red, green}``: names or strings."""
+
+    items: tuple[Name | String, ...]
+
+
+class Range(Node):
+    """``[low, high]``, both ends in, or ``open(low, high)``, both out."""
+
+    low: Value
+    high: Value
+    open: bool = False
+
+
+class File(Node):
+    """A file beside the spec: ``"ids.txt"``, or ``file("ids.txt", sha256: "...")``."""
+
+    path: String
+    sha256: String | None = None
+
+
+Value = Union[Name, String, Number, Negate, Binary, Quantity, Distance, Call, Tuple, List, Choice]
+"""Names in values refer to what ``let``, ``param``, ``use``, a parameter or (in relations) a feature introduced, or are
+words of a fixed list; the checker tells them apart. ``Distance`` and ``Choice`` stand in arguments only."""
+
+
+Comparator = Literal["<=", ">=", "<", ">", "=="]
+
+
+class Comparison(Node):
+    """``left op right``; ``tolerance`` only in ``where``."""
+
+    left: Value
+    op: Comparator
+    right: Value
+    tolerance: Value | None = None
+
+
+class Extremal(Node):
+    """``coc is min``, ``coc is not max`` (in ``always:``)."""
+
+    subject: Name
+    negated: bool
+    which: Literal["min", "max"]
+
+
+class Conjunction(Node):
+    """Conditions joined by ``and``."""
+
+    parts: tuple[Condition, ...]
+
+
+class Disjunction(Node):
+    """Conditions joined by ``or``."""
+
+    parts: tuple[Condition, ...]
+
+
+Condition = Union[Comparison, Extremal, Conjunction, Disjunction]
