@@ -65,6 +65,8 @@ class Record:
     l2: float | None = None
     l1: float | None = None
     l0: int | None = None
+    distance: float | None = None
+    """In the threat's own ball norm or metric (or in the minimized norm); ``None`` under a union."""
     branch: str | None = None
     queries: int = 0
     forwards: int = 0

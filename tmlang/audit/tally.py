@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 
-from tmlang.audit.columns import Columns, Contradiction, Restriction
-from tmlang.audit.record import Record
-from tmlang.meaning.threats import Subject
+from tmlang.audit.columns import Column, Columns, Contradiction, Counts, Extent, Gap, Restriction
+from tmlang.audit.record import BRANCHES, CLEAN_STAGE, Record
+from tmlang.audit.units import (
+    Reader,
+    Rows,
+    Unit,
+    claims_certificate,
+    group,
+    is_witness,
+    join_targets,
+    proof_stages,
+    stage_label,
+)
+from tmlang.meaning.threats import Property, Shift, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan, Plan
 
 
@@ -22,14 +36,328 @@ def tally(
 
     ``voided`` names the methods (``backend.METHOD``) whose certificates are void in this run.
     """
-    raise NotImplementedError
+    records = [r for r in records if r.evaluation == evaluation.name]
+    restriction = restriction or Restriction()
+    if isinstance(subject, Shift):
+        return _tally_shift(evaluation, subject, records, restriction)
+    if isinstance(subject, Property):
+        return _tally_property(evaluation, subject, records, voided)
+    columns = _tally_threat(evaluation, subject, records, restriction, voided)
+    if evaluation.repeats > 1 and restriction.repeat is None:
+        alone = (
+            _tally_threat(evaluation, subject, records, replace(restriction, repeat=r), voided).get("survival")
+            for r in range(evaluation.repeats)
+        )
+        columns = replace(columns, repeats=tuple(c for c in alone if c is not None))
+    return replace(columns, contradictions=contradictions(evaluation, records))
 
 
 def tally_plan(plan: Plan, records: Sequence[Record]) -> Mapping[str, Columns]:
     """The columns of every evaluation by its name, certificates of a contradicted method void in all of them."""
-    raise NotImplementedError
+    voided = voided_methods(plan, records)
+    return {e.name: tally(e, plan.subject(e.subject), records, voided=voided) for e in plan.evaluations}
+
+
+def voided_methods(plan: Plan, records: Sequence[Record]) -> frozenset[str]:
+    """The methods whose certificates a valid witness contradicts anywhere in the run (EVIDENCE.md section 6)."""
+    found = (c for e in plan.evaluations for c in contradictions(e, records))
+    return frozenset(c.method for c in found if not c.within_gap)
 
 
 def contradictions(evaluation: EvaluationPlan, records: Iterable[Record]) -> tuple[Contradiction, ...]:
-    """Units with both a certificate and a valid witness."""
-    raise NotImplementedError
+    """Units with both a certificate and a valid witness in the set (or branch) that the certificate covers."""
+    found: list[Contradiction] = []
+    for unit, rows in group(evaluation, records).items():
+        witnesses = [r for stage in evaluation.stages for r in rows.get(stage.label, ()) if is_witness(r)]
+        for stage in proof_stages(evaluation) if witnesses else ():
+            for row in rows.get(stage.label, ()):
+                against = next((w for w in witnesses if row.verdict == "certified" and _covers(row, w)), None)
+                if against is not None:
+                    method = f"{stage.backend}.{stage.method}"
+                    seen = stage_label(evaluation, against)
+                    within = not claims_certificate(row)
+                    found.append(Contradiction(evaluation.name, unit, stage.label, method, seen, within))
+    return tuple(found)
+
+
+def _covers(certificate: Record, witness: Record) -> bool:
+    if certificate.branch is None:
+        return True
+    return bool(set(certificate.branch.split(BRANCHES)) & set((witness.branch or "").split(BRANCHES)))
+
+
+# Threats -------------------------------------------------------------------------------------------------------------
+
+
+def _tally_threat(
+    evaluation: EvaluationPlan,
+    threat: Threat,
+    records: Sequence[Record],
+    restriction: Restriction,
+    voided: frozenset[str],
+) -> Columns:
+    grouped = group(evaluation, records)
+    reader = Reader(evaluation, threat, restriction, voided)
+    clean = [rows[CLEAN_STAGE][0] for rows in grouped.values()]
+    usable = {r.unit for r in clean if r.label >= 0 and r.target != r.label}
+    pairs = [reader.unit(rows) for unit, rows in grouped.items() if unit in usable]
+    units, selected, not_applicable = _counted(threat, clean, pairs)
+    unusable = selected - not_applicable - len(units)
+    counts = _counts(threat, units, selected, not_applicable, unusable)
+    counts = replace(counts, exempt=sum(r.within_scope is False for r in clean))
+    columns = (
+        *_clean_columns(counts),
+        *_evidence_columns(reader, counts),
+        *_side_columns(threat, clean, units, counts),
+        *_distance_columns(threat, units),
+    )
+    each = threat.goal.kind == "each" and threat.goal.each == "apart"
+    return Columns(
+        evaluation.name,
+        threat.name,
+        "pairs" if each else "examples",
+        threat.clean_errors,
+        counts,
+        columns,
+        attacks=_attack_columns(evaluation, units, counts),
+        restriction=restriction,
+    )
+
+
+def _counted(threat: Threat, clean: Sequence[Record], pairs: Sequence[Unit]) -> tuple[Sequence[Unit], int, int]:
+    """The counted units, how many were selected, and how many of them are not applicable (target = label).
+
+    For ``targeted each any`` and ``each all`` an example is one unit: broken when any, or all, of its targets are.
+    """
+    if threat.goal.kind != "each" or threat.goal.each == "apart":
+        return pairs, len(clean), sum(r.label >= 0 and r.target == r.label for r in clean)
+    by_example: dict[str, list[Unit]] = {}
+    for unit in pairs:
+        by_example.setdefault(unit.example, []).append(unit)
+    joined = [join_targets(units, any_target=threat.goal.each == "any") for units in by_example.values()]
+    return joined, len({r.example for r in clean}), 0
+
+
+def _counts(threat: Threat, units: Sequence[Unit], selected: int, not_applicable: int, unusable: int) -> Counts:
+    def count(holds: Callable[[Unit], bool]) -> int:
+        return sum(1 for u in units if holds(u))
+
+    cc, cu = count(lambda u: u.clean == "cc"), count(lambda u: u.clean == "cu")
+    base = len(units)
+    return Counts(
+        selected=selected,
+        unusable=unusable,
+        not_applicable=not_applicable,
+        base=base,
+        denominator=base if threat.clean_errors == "fail" else cc + cu,
+        cc=cc,
+        cw=count(lambda u: u.clean == "cw"),
+        cr=count(lambda u: u.clean == "cr"),
+        cu=cu,
+        broken=count(lambda u: u.broken),
+        broken_any_access=count(lambda u: u.broken_any),
+        unfinished=count(lambda u: u.open),
+        certified=count(lambda u: u.certified),
+        certifier_failed=count(lambda u: u.certifier_failed),
+        denied=count(lambda u: u.denied),
+        undecided=count(lambda u: u.undecided),
+    )
+
+
+def column(
+    name: str, low: int, high: int, denominator: int, *gaps: Gap, at_least: bool = False, note: str = ""
+) -> Column:
+    """``[low, high] / denominator``; undefined where the denominator is empty. Gaps of no unit are left out."""
+    kept = tuple(g for g in gaps if g.units)
+    if denominator == 0:
+        return Column(name, low, 0, None, None, kept, at_least, note)
+    return Column(name, low, denominator, Fraction(low, denominator), Fraction(high, denominator), kept, at_least, note)
+
+
+def _unknown(k: Counts) -> Gap:
+    return Gap("clean decision unknown", k.cu)
+
+
+def _clean_columns(k: Counts) -> Iterator[Column]:
+    yield column("clean_accuracy", k.cc, k.cc + k.cu, k.base, _unknown(k))
+    yield column("clean_answered", k.cc + k.cw, k.cc + k.cw + k.cu, k.base, _unknown(k))
+
+
+def _evidence_columns(reader: Reader, k: Counts) -> Iterator[Column]:
+    """Survival, certificates and R. What no stage of the evaluation could show yields no column."""
+    threat = reader.threat
+    failed = Gap("certifier failed or void", k.certifier_failed)
+    unfinished = Gap("attack unfinished", k.unfinished)
+    top = k.cc + k.cu - k.broken_any_access
+    if reader.attacks:
+        low, high = k.cc - k.broken - k.unfinished, k.cc + k.cu - k.broken
+        completed = k.denominator - k.unfinished - k.cu
+        yield column("survival", low, high, k.denominator, unfinished, _unknown(k))
+        yield column("survival_completed", low, low, completed)
+        yield column("attack_coverage", completed, completed, k.denominator, unfinished, _unknown(k))
+    if reader.proofs:
+        yield column("certified", k.certified, k.certified + k.certifier_failed, k.denominator, failed)
+        settled = k.cc - k.certifier_failed
+        yield column("certificate_coverage", settled, settled, k.cc + k.cu, failed, _unknown(k))
+    finished = k.denominator - k.undecided - k.cu
+    yield column("coverage", finished, finished, k.denominator, Gap("a stage unfinished", k.undecided), _unknown(k))
+    if threat.success is None or threat.success.kind != "single_draw":
+        yield column("upper", top, top, k.denominator)
+        yield column(rate_name(threat), k.certified, top, k.denominator)
+
+
+def rate_name(threat: Threat) -> str:
+    """``robust_accuracy`` is untargeted, count-as-failures and deterministic; everything else is ``robust_rate``."""
+    plain = threat.goal.kind == "untargeted" and threat.clean_errors == "fail" and threat.success is None
+    return "robust_accuracy" if plain and threat.nature is None else "robust_rate"
+
+
+def _side_columns(threat: Threat, clean: Sequence[Record], units: Sequence[Unit], k: Counts) -> Iterator[Column]:
+    """Denials and reviews: they move no other column."""
+    if threat.rejected is not None and threat.rejected.kind == "denied":
+        yield column("denied", k.denied, k.cc + k.cu, k.cc + k.cu, at_least=True)
+        fallen = sum(u.broken or u.denied for u in units)
+        open_ = sum(u.open_any and not u.denied for u in units)
+        low, high = k.cc - fallen - open_, k.cc + k.cu - fallen
+        gaps = (Gap("attack unfinished", open_), _unknown(k))
+        yield column("survival_any", low, high, k.denominator, *gaps, note="a rejection fails too")
+    reviewed = [r.label_reviewed for r in clean if r.label_reviewed is not None]
+    if reviewed:
+        yield column("reviewed", sum(reviewed), sum(reviewed), len(clean))
+    judged = [u.kept for u in units if u.broken and u.kept is not None]
+    if judged:
+        unjudged = k.broken - len(judged)
+        gap = Gap("witness not judged", unjudged)
+        yield column("semantic_validity", sum(judged), sum(judged) + unjudged, k.broken, gap)
+
+
+def _attack_columns(evaluation: EvaluationPlan, units: Sequence[Unit], k: Counts) -> tuple[tuple[str, Column], ...]:
+    """``attack_success`` of each attack alone; only ``attribution: full`` runs every attack on every unit."""
+    if evaluation.attribution != "full":
+        return ()
+    broken: dict[str, int] = {}
+    open_: dict[str, int] = {}
+    for unit in units:
+        for label, fell, unfinished in unit.attacks:
+            broken[label] = broken.get(label, 0) + fell
+            open_[label] = open_.get(label, 0) + unfinished
+    possible = k.cc + k.cu
+    return tuple(
+        (
+            label,
+            column(
+                "attack_success",
+                n,
+                n + open_[label] + k.cu,
+                possible,
+                Gap("attack unfinished", open_[label]),
+                _unknown(k),
+            ),
+        )
+        for label, n in broken.items()
+    )
+
+
+def _distance_columns(threat: Threat, units: Sequence[Unit]) -> Iterator[Column]:
+    """The median of the distances found; not found counts as infinite, an unfinished search as anything below.
+
+    Clean errors lie at distance 0 where they count as failures and are left out where they are excluded.
+    """
+    if threat.minimize is None:
+        return
+    lows: list[Extent] = []
+    highs: list[Extent] = []
+    found = open_ = unknown = 0
+    for u in units:
+        if u.clean == "cc":
+            high: Extent = math.inf if u.distance is None else u.distance
+            lows.append(high if u.searched else Fraction(0))
+            highs.append(high)
+            found += u.distance is not None
+            open_ += not u.searched
+        elif u.clean == "cu":
+            lows.append(Fraction(0))
+            highs.append(math.inf)
+            unknown += 1
+        elif threat.clean_errors == "fail":
+            lows.append(Fraction(0))
+            highs.append(Fraction(0))
+    gaps = tuple(g for g in (Gap("attack unfinished", open_), Gap("clean decision unknown", unknown)) if g.units)
+    yield Column("median_distance", found, len(lows), median(lows), median(highs), gaps)
+
+
+def median(values: Sequence[Extent]) -> Extent | None:
+    """The middle value, or the mean of the two middle ones (infinite if either is); ``None`` of nothing."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return math.inf if math.inf in (low, high) else (Fraction(low) + Fraction(high)) / 2
+
+
+# Properties and shifts -----------------------------------------------------------------------------------------------
+
+
+def _tally_property(
+    evaluation: EvaluationPlan, subject: Property, records: Sequence[Record], voided: frozenset[str]
+) -> Columns:
+    """A property has one unit and a verdict: a replayed witness violates it, a proof of the whole box holds it."""
+    found = contradictions(evaluation, records)
+    rows = [r for r in records if stage_label(evaluation, r) != CLEAN_STAGE]
+    violated = any(is_witness(r) for r in rows)
+    proofs = {s.label for s in proof_stages(evaluation) if f"{s.backend}.{s.method}" not in voided}
+    proved = any(claims_certificate(r) and stage_label(evaluation, r) in proofs for r in rows)
+    finished = not any(r.status in ("error", "timeout", "unstable") or r.verdict in ("error", "timeout") for r in rows)
+    answered = int(bool(rows) and (finished or violated or proved))
+    return Columns(
+        evaluation.name,
+        subject.name,
+        "properties",
+        None,
+        Counts(selected=1, base=1, denominator=1, broken=int(violated), certified=int(proved and not violated)),
+        (column("coverage", answered, answered, 1, Gap("a stage unfinished", 1 - answered)),),
+        contradictions=found,
+        holds="violated" if violated else "holds" if proved else "undecided",
+    )
+
+
+def _tally_shift(
+    evaluation: EvaluationPlan, subject: Shift, records: Sequence[Record], restriction: Restriction
+) -> Columns:
+    """``corrupted_accuracy``: correct answers over units and repeats; what did not finish is open in both ways."""
+    grouped: dict[str, Rows] = dict(group(evaluation, records, restriction.repeat))
+    repeats = evaluation.repeats if restriction.repeat is None else 1
+    clean = [rows[CLEAN_STAGE][0] for rows in grouped.values()]
+    usable = [rows for rows in grouped.values() if rows[CLEAN_STAGE][0].label >= 0]
+    answers = [r for rows in usable for s in evaluation.stages for r in rows.get(s.label, ()) if r.status == "valid"]
+    correct = sum(r.decision is not None and r.decision == r.label for r in answers)
+    total = len(usable) * repeats
+    missing = total - len(answers)
+    status = [rows[CLEAN_STAGE][0].clean for rows in usable]
+    counts = Counts(
+        selected=len(clean),
+        unusable=len(clean) - len(usable),
+        base=len(usable),
+        denominator=len(usable),
+        cc=status.count("cc"),
+        cw=status.count("cw"),
+        cr=status.count("cr"),
+        cu=status.count("cu"),
+        unfinished=missing,
+    )
+    gap = Gap("not evaluated", missing)
+    columns = (
+        *_clean_columns(counts),
+        column("corrupted_accuracy", correct, correct + missing, total, gap),
+        column("coverage", len(answers), len(answers), total, gap),
+    )
+    alone: tuple[Column, ...] = ()
+    if repeats > 1:
+        each = (
+            _tally_shift(evaluation, subject, records, replace(restriction, repeat=r)).get("corrupted_accuracy")
+            for r in range(repeats)
+        )
+        alone = tuple(c for c in each if c is not None)
+    return Columns(
+        evaluation.name, subject.name, "examples", None, counts, columns, repeats=alone, restriction=restriction
+    )

@@ -1,0 +1,274 @@
+"""What the records say about each unit: broken, unfinished, certified (EVIDENCE.md sections 2, 4 and 6)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from tmlang.audit.columns import Restriction
+from tmlang.audit.record import BRANCHES, CLEAN_STAGE, CleanStatus, Record
+from tmlang.meaning.threats import Allowed, Ball, Either, Threat
+from tmlang.plan.ir import EvaluationPlan, Stage
+
+Rows = Mapping[str, Sequence[Record]]
+"""The rows of one unit by stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The facts of one counted unit.
+
+    ``broken``: a valid witness within the declared access; ``broken_any``: by any access. ``open``: some attack stage
+    is unfinished and no witness settles the unit. ``certifier_failed``: uncertified, and a certifier crashed, timed
+    out or was void. ``denied``: a valid input is rejected; ``open_any``: like ``open`` when a rejection fails too.
+    ``attacks``: (broken, open) by attack label, each attack alone. ``distance``: the least of a witness; ``searched``:
+    every attack stage finished, whatever was found.
+    """
+
+    id: str
+    example: str
+    clean: CleanStatus
+    broken: bool = False
+    broken_any: bool = False
+    open: bool = False
+    open_any: bool = False
+    denied: bool = False
+    certified: bool = False
+    certifier_failed: bool = False
+    undecided: bool = False
+    kept: bool | None = None
+    distance: Fraction | None = None
+    searched: bool = False
+    attacks: tuple[tuple[str, bool, bool], ...] = ()
+
+
+def stage_label(evaluation: EvaluationPlan, record: Record) -> str:
+    """The label of the record's stage (records may carry the full id ``<evaluation>/<label>``)."""
+    return record.stage.removeprefix(evaluation.name + "/")
+
+
+def attack_stages(evaluation: EvaluationPlan) -> tuple[Stage, ...]:
+    """The stages whose failure leaves a unit unfinished: the attacks, or, without any, those that search and prove."""
+    attacks = tuple(s for s in evaluation.stages if s.role == "attack")
+    return attacks or tuple(s for s in evaluation.stages if s.role in ("decide_exactly", "enumerate"))
+
+
+def proof_stages(evaluation: EvaluationPlan) -> tuple[Stage, ...]:
+    """The stages that can certify: an inner lowering proves nothing about the whole set."""
+    return tuple(
+        s
+        for s in evaluation.stages
+        if s.role in ("certify", "decide_exactly", "enumerate")
+        and s.evidence in ("bound", "complete")
+        and s.lowering != "inner"
+    )
+
+
+def is_witness(row: Record) -> bool:
+    """A candidate inside the set that replays and newly fails."""
+    return row.status == "valid" and row.within_scope is True and row.observed_failure is True
+
+
+def is_denial(row: Record) -> bool:
+    """A candidate inside the set on which the object abstains."""
+    return row.status == "valid" and row.within_scope is True and row.rejected is True
+
+
+def claims_certificate(row: Record) -> bool:
+    """A certificate whose margin exceeds its stated gap; one without a stated gap is in real arithmetic."""
+    if row.verdict != "certified":
+        return False
+    return row.gap is None or row.margin is None or row.margin > row.gap
+
+
+def group(evaluation: EvaluationPlan, records: Iterable[Record], repeat: int | None = None) -> dict[str, Rows]:
+    """The rows of ``evaluation`` by unit and stage label, units in order of appearance."""
+    units: dict[str, dict[str, list[Record]]] = {}
+    for row in records:
+        if row.evaluation != evaluation.name:
+            continue
+        label = stage_label(evaluation, row)
+        if repeat is None or label == CLEAN_STAGE or row.repeat == repeat:
+            units.setdefault(row.unit, defaultdict(list))[label].append(row)
+    return {unit: stages for unit, stages in units.items() if stages.get(CLEAN_STAGE)}
+
+
+class Reader:
+    """Reads units of one evaluation under one restriction."""
+
+    def __init__(
+        self, evaluation: EvaluationPlan, threat: Threat, restriction: Restriction, voided: frozenset[str]
+    ) -> None:
+        self.evaluation = evaluation
+        self.threat = threat
+        self.restriction = restriction
+        self.voided = voided
+        self.attacks = attack_stages(evaluation)
+        self.proofs = proof_stages(evaluation)
+        self.branches = branch_names(threat.allow)
+        self.repeats = (
+            range(evaluation.repeats)
+            if restriction.repeat is None
+            else range(restriction.repeat, restriction.repeat + 1)
+        )
+        own = own_radius(threat.allow)
+        self.own_radius = own
+        self.beyond = restriction.radius is not None and own is not None and restriction.radius > own
+
+    def unit(self, rows: Rows) -> Unit:
+        """The facts of the unit that ``rows`` describe."""
+        clean = rows[CLEAN_STAGE][0]
+        if clean.clean != "cc":
+            return Unit(clean.unit, clean.example, clean.clean)
+        found = self._found(rows)
+        witnesses = [r for r in found if is_witness(r)]
+        within = [r for r in witnesses if r.within_access is True]
+        denied = any(is_denial(r) for r in found)
+        denied_within = any(is_denial(r) and r.within_access is True for r in found)
+        searched = all(self._finished(rows.get(s.label, ()), s) for s in self.attacks)
+        open_ = not within and not searched
+        certified, failed = self._proof(rows, bool(witnesses))
+        judged = [r.label_kept for r in witnesses if r.label_kept is not None]
+        return Unit(
+            clean.unit,
+            clean.example,
+            "cc",
+            broken=bool(within),
+            broken_any=bool(witnesses),
+            open=open_,
+            open_any=open_ and not denied_within,
+            denied=denied,
+            certified=certified,
+            certifier_failed=failed,
+            undecided=open_ or failed,
+            kept=any(judged) if judged else None,
+            distance=min((Fraction(r.distance) for r in within if r.distance is not None), default=None),
+            searched=searched,
+            attacks=tuple(self._alone(s, rows.get(s.label, ())) for s in self.attacks),
+        )
+
+    def _found(self, rows: Rows) -> list[Record]:
+        """The rows admitted, in suite order; under a query curve a unit's queries add up over stages and repeats
+        unless the limit is per attack (EVIDENCE.md section 4)."""
+        spent, found = 0, []
+        for stage in self.evaluation.stages:
+            for repeat in self.repeats:
+                of_stage = [r for r in rows.get(stage.label, ()) if r.repeat == repeat]
+                found += [r for r in of_stage if self._admits(r, spent)]
+                if self.threat.access.queries_per == "example":
+                    spent += max((r.queries for r in of_stage), default=0)
+        return found
+
+    def _alone(self, stage: Stage, rows: Sequence[Record]) -> tuple[str, bool, bool]:
+        broken = any(is_witness(r) and r.within_access is True and self._admits(r) for r in rows)
+        return stage.label, broken, not broken and not self._finished(rows, stage)
+
+    def _admits(self, row: Record, spent: int = 0) -> bool:
+        """Whether a candidate lies in the part and radius asked for, and was found within the queries asked for.
+
+        Distances are float64 of the exact value and rounding keeps order, so equality with the rounded radius counts
+        as inside; at the threat's own radius ``within_scope`` has decided already.
+        """
+        r = self.restriction
+        if r.part is not None and r.part not in (row.branch or "").split(BRANCHES):
+            return False
+        if r.queries is not None and spent + row.queries > r.queries:
+            return False
+        if r.radius is None or r.radius == self.own_radius:
+            return True
+        return row.distance is not None and row.distance <= float(r.radius)
+
+    def _finished(self, rows: Sequence[Record], stage: Stage) -> bool:
+        """Every repeat has a row, none failed, and an invalid candidate was followed by its projection."""
+        if self.beyond:
+            return False
+        for repeat in self.repeats:
+            of_repeat = [r for r in rows if r.repeat == repeat]
+            if any(r.status in ("error", "timeout", "unstable") for r in of_repeat):
+                return False
+            if stage.role != "attack" and any(r.verdict in ("error", "timeout") for r in of_repeat):
+                return False
+            if not any(r.status in ("none", "valid") for r in of_repeat):
+                return False
+        return True
+
+    def _proof(self, rows: Rows, broken: bool) -> tuple[bool, bool]:
+        """(certified, uncertified with a failed certifier). A stage that a broken unit skipped has not failed."""
+        covered: set[str] = set()
+        whole = failed = False
+        for stage in self.proofs:
+            stage_rows = [r for r in rows.get(stage.label, ()) if r.verdict is not None]
+            void = f"{stage.backend}.{stage.method}" in self.voided
+            for row in stage_rows:
+                if not self._certifies(row):
+                    failed |= row.verdict in ("error", "timeout")
+                elif void:
+                    failed = True
+                elif row.branch is None:
+                    whole = True
+                else:
+                    covered.update(row.branch.split(BRANCHES))
+            failed |= not stage_rows and not broken
+        part = self.restriction.part
+        certified = whole or (part in covered if part else bool(self.branches) and covered >= self.branches)
+        return certified, failed and not certified
+
+    def _certifies(self, row: Record) -> bool:
+        radius = self.restriction.radius
+        if radius is not None and row.radius is not None:
+            return row.verdict in ("certified", "unknown") and Fraction(row.radius) >= radius
+        return claims_certificate(row) and not self.beyond
+
+
+def join_targets(units: Sequence[Unit], *, any_target: bool) -> Unit:
+    """One example out of its (example, target) pairs.
+
+    ``each any``: broken by any target, so certified only against all of them; ``each all``: the other way round.
+    """
+    first = units[0]
+    broken, open_ = _join([(u.broken, u.open) for u in units], any_target)
+    certified, failed = _join([(u.certified, u.certifier_failed) for u in units], not any_target)
+    found = [u.distance for u in units if u.distance is not None]
+    reached = found and (any_target or len(found) == len(units))
+    labels = [label for label, _, _ in first.attacks]
+    alone = [_join([u.attacks[i][1:] for u in units], any_target) for i in range(len(labels))]
+    return replace(
+        first,
+        id=first.example,
+        broken=broken,
+        broken_any=_join([(u.broken_any, False) for u in units], any_target)[0],
+        open=open_,
+        open_any=_join([(u.broken or u.denied, u.open_any) for u in units], any_target)[1],
+        denied=any(u.denied for u in units),
+        certified=certified,
+        certifier_failed=failed,
+        undecided=any(u.undecided for u in units),
+        kept=next((u.kept for u in units if u.kept), first.kept),
+        distance=(min(found) if any_target else max(found)) if reached else None,
+        searched=all(u.searched for u in units),
+        attacks=tuple((label, *pair) for label, pair in zip(labels, alone, strict=True)),
+    )
+
+
+def _join(parts: Sequence[tuple[bool, bool]], by_any: bool) -> tuple[bool, bool]:
+    """Three-valued "any" or "all" of (true, unknown) parts."""
+    if by_any:
+        true = any(t for t, _ in parts)
+        return true, not true and any(u for _, u in parts)
+    true = all(t for t, _ in parts)
+    return true, not true and all(t or u for t, u in parts)
+
+
+def branch_names(allow: Allowed | None) -> frozenset[str]:
+    """The branches of a union that a certificate must cover, unnamed ones by position (``"1"``, ``"2"``, …)."""
+    if not isinstance(allow, Either):
+        return frozenset()
+    names = allow.names or ("",) * len(allow.parts)
+    return frozenset(name or str(i) for i, name in enumerate(names, 1))
+
+
+def own_radius(allow: Allowed | None) -> Fraction | None:
+    """The radius of a threat that is one ball, else ``None``."""
+    return allow.radius if isinstance(allow, Ball) else None
