@@ -26,10 +26,13 @@ class QueryLimit(Exception):
 class Oracle:
     """A counted, access-checked view of the attacked object for the units of one batch.
 
-    ``network`` maps external values (N, *shape) to outputs (N, K): logits, or two columns for one score (lifted so
-    that column 1 - column 0 is positive exactly where the score says ``positive``, ties apart). ``decide`` maps those
-    outputs to classes (int64, ``REJECTED`` = -1 where the object abstains). Both contain every step, the decision and
-    the rejection rule of the deployed object, and the network is in evaluation mode.
+    ``network`` maps external values (N, *shape) to outputs (N, H): class scores in the first ``classes`` columns
+    (logits, or one score lifted to two columns so that the greater is the decision, ties apart), other heads behind
+    them. ``decide`` maps those outputs to classes (int64, ``REJECTED`` = -1 where the object abstains, ``NO_DECISION``
+    = -2 where there is none); a decision that takes several draws says so by its ``draws`` and is given (draws, N, H).
+    Both contain every step, the decision and the rejection rule of the deployed object, and the network is in
+    evaluation mode. ``view``: the object as scores and gradients see it (``through``), where that is another module; it
+    may cost several rows per row (``rows``).
 
     Rows are attributed to units by ``units`` (indices into this batch) where the caller gives them. A library that
     forwards its own batches goes through :meth:`module`: a batch of k*N rows counts k per unit; any other size is
@@ -47,8 +50,12 @@ class Oracle:
         units: int,
         limit: int | None = None,
         used: Sequence[int] | None = None,
+        view: nn.Module | None = None,
     ) -> None:
         self._network = network
+        self._view = network if view is None else view
+        self._rows = int(getattr(self._view, "rows", 1))
+        self._draws = int(getattr(decide, "draws", 1))
         self._decide = decide
         self.classes = classes
         self.level: AccessLevel = level
@@ -71,13 +78,14 @@ class Oracle:
         """
         if self.level not in ("white_box", "scores", "transfer"):
             raise AccessDenied(f"scores asked under access `{self.level}`")
-        self._count(x.shape[0], units)
+        self._count(x.shape[0], units, self._rows)
         if self.level == "white_box" and x.requires_grad:
-            out: torch.Tensor = self._network(x)
-            out.register_hook(lambda grad: self._count_gradients(x.shape[0], units))
+            out: torch.Tensor = self._view(x)[:, : self.classes]
+            if out.requires_grad:
+                out.register_hook(lambda _: self._count_gradients(x.shape[0], units))  # type: ignore[no-untyped-call]
             return out
         with torch.no_grad():
-            result: torch.Tensor = self._network(x)
+            result: torch.Tensor = self._view(x)[:, : self.classes]
         return result
 
     def decisions(self, x: torch.Tensor, units: torch.Tensor | None = None) -> torch.Tensor:
@@ -86,7 +94,9 @@ class Oracle:
             raise AccessDenied("decisions asked under access `nothing`")
         self._count(x.shape[0], units)
         with torch.no_grad():
-            return self._decide(self._network(x))
+            if self._draws == 1:
+                return self._decide(self._network(x))
+            return self._decide(torch.stack([self._network(x) for _ in range(self._draws)]))
 
     def module(self) -> nn.Module:
         """A module for library code, external values to outputs, counted like :meth:`logits`.
@@ -99,15 +109,15 @@ class Oracle:
         """A view of one unit that counts into this oracle."""
         return _UnitView(self, index)
 
-    def _count(self, rows: int, units: torch.Tensor | None) -> None:
-        add = self._share(rows, units)
+    def _count(self, rows: int, units: torch.Tensor | None, each: int = 1) -> None:
+        add = self._share(rows, units) * each
         if self.limit is not None and bool(((self.queries + add > self.limit) & (add > 0)).any()):
             raise QueryLimit(f"the limit of {self.limit} queries per example is reached")
         self.queries += add
         self.forwards += add
 
     def _count_gradients(self, rows: int, units: torch.Tensor | None) -> None:
-        self.gradients += self._share(rows, units)
+        self.gradients += self._share(rows, units) * self._rows
 
     def _share(self, rows: int, units: torch.Tensor | None) -> torch.Tensor:
         if units is not None:
@@ -120,7 +130,13 @@ class _UnitView(Oracle):
 
     def __init__(self, parent: Oracle, index: int) -> None:
         super().__init__(
-            parent._network, parent._decide, classes=parent.classes, level=parent.level, units=1, limit=parent.limit
+            parent._network,
+            parent._decide,
+            classes=parent.classes,
+            level=parent.level,
+            units=1,
+            limit=parent.limit,
+            view=parent._view,
         )
         self.queries = parent.queries[index : index + 1]
         self.forwards = parent.forwards[index : index + 1]

@@ -1,0 +1,156 @@
+"""How outputs become a class: the decision rule, its ties, and the rejection rule (LANGUAGE.md section 4).
+
+All comparisons with numbers of the spec are exact: against the neighbouring float on the right side, never against a
+rounded constant.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import torch
+
+from tmlang.audit.record import REJECTED
+from tmlang.meaning.models import Model, RejectWhen
+
+Tensor = torch.Tensor
+
+NO_DECISION = -2
+"""No decision at all: an output is not finite, or a tie under ``ties error``. Never a class and never a rejection."""
+
+
+def exact_edge(value: Fraction, dtype: torch.dtype, *, up: bool) -> float:
+    """The least float of ``dtype`` that is at least ``value`` (``up``) or the greatest that is at most ``value``.
+
+    ``s >= value`` iff ``s >= edge(up)``, ``s > value`` iff ``s > edge(down)``, and so for ``<`` (up) and ``<=`` (down).
+    """
+    near = torch.tensor(float(value), dtype=torch.float64).to(dtype)
+    infinity = torch.tensor(float("inf"), dtype=dtype)
+    if up and Fraction(near.item()) < value:
+        near = torch.nextafter(near, infinity)
+    if not up and Fraction(near.item()) > value:
+        near = torch.nextafter(near, -infinity)
+    return float(near)
+
+
+def compare(values: Tensor, op: str, value: Fraction) -> Tensor:
+    """``values op value`` for every entry, exactly."""
+    edge = exact_edge(value, values.dtype, up=op in (">=", "<"))
+    if op == ">=":
+        return values >= edge
+    if op == ">":
+        return values > edge
+    if op == "<":
+        return values < edge
+    if op == "<=":
+        return values <= edge
+    return (values == edge) if Fraction(edge) == value else torch.zeros_like(values, dtype=torch.bool)
+
+
+class Decision:
+    """Classes of a model from the outputs of its :class:`~tmlang.backends.deployed.Deployed` module.
+
+    ``draws``: how many forward passes one decision takes. Call it with outputs (n, H), or (draws, n, H) for
+    ``majority`` and ``mean``; gives int64 (n,): classes 0 to K-1, ``REJECTED`` or ``NO_DECISION``. ``probabilities``:
+    the outputs are probabilities already (matters to ``max_softmax`` only).
+    """
+
+    def __init__(self, model: Model, *, probabilities: bool = False) -> None:
+        self.model = model
+        self.draws = model.decide.draws or 1
+        self.probabilities = probabilities
+        self._heads = _other_heads(model)
+
+    def __call__(self, outputs: Tensor) -> Tensor:
+        rule = self.model.decide.rule
+        if rule == "majority":
+            return self._majority(outputs if outputs.ndim == 3 else outputs[None])
+        if rule == "mean" and outputs.ndim == 3:
+            outputs = outputs.mean(dim=0)
+        decided = self._pick(outputs)
+        for condition in self.model.reject:
+            decided = torch.where((decided >= 0) & self._rejects(condition, outputs, decided), REJECTED, decided)
+        # A reject column beside the classes that no condition names is no class either.
+        decided = torch.where(decided >= len(self.model.classes), REJECTED, decided)
+        return torch.where(outputs.isfinite().all(dim=1), decided, NO_DECISION)
+
+    def _scores(self, outputs: Tensor) -> Tensor:
+        return outputs[:, : outputs.shape[1] - len(self._heads)]
+
+    def _pick(self, outputs: Tensor) -> Tensor:
+        """The class of the greatest score before any rejection, ties by the rule."""
+        scores = self._scores(outputs)
+        if self.model.decide.rule == "threshold":
+            return self._threshold(scores)
+        top = scores == scores.amax(dim=1, keepdim=True)
+        return self._first(top, top.sum(dim=1) > 1)
+
+    def _threshold(self, scores: Tensor) -> Tensor:
+        decide, classes = self.model.decide, self.model.classes
+        assert decide.positive is not None and decide.negative is not None  # noqa: PT018
+        positive, negative = classes.index(decide.positive), classes.index(decide.negative)
+        lifted = scores[:, positive]
+        holds = lifted >= 0 if decide.op in (">=", "<=") else lifted > 0
+        return torch.where(holds, positive, negative)
+
+    def _first(self, top: Tensor, tied: Tensor) -> Tensor:
+        """The lowest index of ``top`` (n, K); rows that are ``tied`` as ``ties`` says."""
+        columns = torch.arange(top.shape[1])
+        lowest = torch.where(top, columns, top.shape[1]).amin(dim=1)
+        ties = self.model.decide.ties or "lowest"
+        if ties == "lowest":
+            return lowest
+        special = {"reject": REJECTED, "error": NO_DECISION}
+        value = special[ties] if ties in special else self.model.classes.index(ties)
+        return torch.where(tied, value, lowest)
+
+    def _majority(self, outputs: Tensor) -> Tensor:
+        """The class with most votes of the draws (draws, n, H); a draw that abstains votes for nobody. ``agreement`` is
+        the winner's votes over the number of draws."""
+        draws, n, _ = outputs.shape
+        votes = torch.stack([self._pick(draw) for draw in outputs])
+        classes = len(self.model.classes)
+        counts = torch.stack([(votes == c).sum(dim=0) for c in range(classes)], dim=1)
+        best = counts.amax(dim=1, keepdim=True)
+        top = counts == best
+        decided = self._first(top, top.sum(dim=1) > 1)
+        for condition in self.model.reject:
+            if condition.quantity == "agreement":
+                agrees = compare(best[:, 0].to(torch.float64), condition.op, condition.value * draws)
+                decided = torch.where((decided >= 0) & agrees, REJECTED, decided)
+        undecided = ~outputs.isfinite().all(dim=2).all(dim=0) | (votes == NO_DECISION).any(dim=0)
+        return torch.where(undecided, torch.full((n,), NO_DECISION), decided)
+
+    def _rejects(self, condition: RejectWhen, outputs: Tensor, decided: Tensor) -> Tensor:
+        if condition.quantity == "class":
+            return decided == int(condition.value)
+        if condition.quantity == "max_softmax":
+            scores = self._scores(outputs).to(torch.float64)
+            shares = scores if self.probabilities else scores.softmax(dim=1)
+            return compare(shares.amax(dim=1), condition.op, condition.value)
+        column = outputs.shape[1] - len(self._heads) + self._heads.index(condition.quantity)
+        return compare(outputs[:, column], condition.op, condition.value)
+
+
+def class_head(model: Model) -> tuple[int, int] | None:
+    """(first column, width) of the head that holds the classes: the first whose width suits the decision. ``None`` when
+    the network has one head."""
+    wanted = (1,) if model.decide.rule == "threshold" else (len(model.classes), len(model.classes) + 1)
+    start = 0
+    for _, width in model.network.outputs:
+        if width in wanted:
+            return start, width
+        start += width
+    return None
+
+
+def _other_heads(model: Model) -> tuple[str, ...]:
+    """Names of the columns behind the class scores, in order; a head of several columns appears once per column."""
+    head = class_head(model)
+    names: list[str] = []
+    start = 0
+    for name, width in model.network.outputs:
+        if head is None or start != head[0]:
+            names += [name] * width
+        start += width
+    return tuple(names)
