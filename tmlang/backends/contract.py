@@ -1,7 +1,7 @@
 """What a backend is given and what it gives back. A backend never decides whether it succeeded.
 
-A backend module has one class per role, found through its manifest (``<backend>.toml``: ``[method.NAME]`` tables).
-The runner builds a :class:`Job` per batch of units, calls ``search`` or ``certify``, and hands every candidate to
+A backend module has one class per role, found through its manifest (``<backend>.toml``: ``[method.NAME]`` tables);
+``backends.loading`` makes it with its row, ``Class(method)``. The runner builds a :class:`Job` per batch of units, calls ``search`` or ``certify``, and hands every candidate to
 ``backends.recheck``; a library's own success flag, distance or "verified" never leaves the adapter.
 """
 

@@ -105,6 +105,13 @@ class Oracle:
         """
         return _Door(self)
 
+    def opened(self) -> tuple[nn.Module, Callable[[torch.Tensor], torch.Tensor]]:
+        """The object itself, network and decision, for verifiers and solvers. Nothing is counted, so a search has no
+        business here. Raises :class:`AccessDenied` below ``white_box``."""
+        if self.level != "white_box":
+            raise AccessDenied(f"the network itself asked under access `{self.level}`")
+        return self._network, self._decide
+
     def unit(self, index: int) -> Oracle:
         """A view of one unit that counts into this oracle."""
         return _UnitView(self, index)

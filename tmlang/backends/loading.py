@@ -1,0 +1,28 @@
+"""From a stage's names to the object that runs it: the manifest row, the adapter's class, the library behind it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+
+from tmlang.backends.contract import BackendMissing, BackendRefusal, Certifier, Search
+from tmlang.plan.capability import Capabilities
+
+
+def load(backend: str, method: str, capabilities: Capabilities | None = None) -> Search | Certifier:
+    """The adapter of ``backend.method``, made with its manifest row.
+
+    Raises :class:`BackendMissing` (``args[0]`` is the extra to install) when the library is not importable, and
+    :class:`BackendRefusal` when there is no such method or it is only described.
+    """
+    found = (capabilities or Capabilities()).backend(backend)
+    row = found.method(method) if found else None
+    if found is None or row is None:
+        raise BackendRefusal(f"there is no backend method {backend}.{method}")
+    if row.status != "available":
+        raise BackendRefusal(f"{row.path} is described, but not built")
+    if importlib.util.find_spec(found.module) is None:
+        raise BackendMissing(found.extra)
+    module, name = row.implementation.split(":")
+    adapter: Search | Certifier = getattr(importlib.import_module(module), name)(row)
+    return adapter
