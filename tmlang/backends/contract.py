@@ -1,8 +1,9 @@
 """What a backend is given and what it gives back. A backend never decides whether it succeeded.
 
 A backend module has one class per role, found through its manifest (``<backend>.toml``: ``[method.NAME]`` tables);
-``backends.loading`` makes it with its row, ``Class(method)``. The runner builds a :class:`Job` per batch of units, calls ``search`` or ``certify``, and hands every candidate to
-``backends.recheck``; a library's own success flag, distance or "verified" never leaves the adapter.
+``backends.loading`` makes it with its row, ``Class(method)``. The runner builds a :class:`Job` per batch of units,
+calls ``search`` or ``certify``, and hands every candidate to ``backends.recheck``; a library's own success flag,
+distance or "verified" never leaves the adapter.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class Verdicts:
 
     ``margin``: the proved lower bound of the worst margin in real arithmetic (NaN where none). ``gap``: the bound on
     the difference to the evaluator's arithmetic that ``margin`` must exceed, or ``None`` when nothing is claimed.
-    ``gap_kind``: ``proved``, ``assumed`` or ``none``. ``certified`` here is the backend's claim; the runner withdraws it
-    when a valid witness contradicts it. ``sizes``: |S| for an enumeration, else empty.
+    ``gap_kind``: ``proved``, ``assumed`` or ``none``. ``certified`` here is the backend's claim; the runner withdraws
+    it when a valid witness contradicts it. ``sizes``: |S| for an enumeration, else empty.
     """
 
     verdict: tuple[Literal["certified", "broken", "unknown", "error", "timeout"], ...]

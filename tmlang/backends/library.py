@@ -1,0 +1,330 @@
+"""What every library attack needs: the library's coordinates, a door to the model in them, and an exact way back.
+
+Attack libraries assume inputs in [0, 1], one radius, and no frozen coordinates. A :class:`Frame` maps their cube onto
+the space so that what they search is the threat's own set: ``x = clamp(low + span * z, lower, upper)``. With one
+``span`` for all coordinates the map is an isometry up to scale, and the clamp, which moves points of a ball around
+``x0`` into a box that holds ``x0``, never leads out of the ball and reaches all of ball and box. A linf ball whose
+radii or domain differ between coordinates is taken as the box that it is: ``low, span = lower, upper - lower`` and
+radius 1.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from tmlang.backends.contract import BackendRefusal, Candidates, Job
+from tmlang.backends.domain import Domain
+from tmlang.backends.oracle import QueryLimit
+from tmlang.backends.steps import value_of
+from tmlang.base.exact import round_down
+from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Threat
+from tmlang.meaning.values import Distance, Quantity, Symbol
+
+if TYPE_CHECKING:
+    from tmlang.backends.threatset import ThreatSet
+    from tmlang.plan.capability import Method
+
+Tensor = torch.Tensor
+
+
+class Expired(Exception):
+    """The deadline passed inside a library."""
+
+
+@contextmanager
+def isolated(seeds: Sequence[int]) -> Iterator[int]:
+    """The global random states of torch, numpy and ``random``, seeded from ``seeds`` inside and restored behind.
+
+    Yields the 32-bit seed, for libraries that want to be told. It depends on all units of the batch, so a method
+    that draws is ``batch_dependent`` in its manifest.
+    """
+    seed = int(np.random.SeedSequence(list(seeds)).generate_state(1)[0])
+    saved = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    try:
+        torch.manual_seed(seed)
+        np.random.seed(seed)
+        random.seed(seed)
+        yield seed
+    finally:
+        torch.set_rng_state(saved[0])
+        np.random.set_state(saved[1])
+        random.setstate(saved[2])
+
+
+def searched_ball(threat: Threat, norms: Sequence[str]) -> Ball | Anything | None:
+    """The ball that a library with these ``norms`` searches: of an intersection the first that it knows, ``None`` for a
+    threat that minimizes. Raises :class:`BackendRefusal` when there is none."""
+    if threat.allow is None:
+        return None
+    parts: tuple[Allowed, ...] = threat.allow.parts if isinstance(threat.allow, Both) else (threat.allow,)
+    for part in parts:
+        if isinstance(part, Ball) and part.norm in norms:
+            return part
+        if isinstance(part, Anything) and "anything" in norms:
+            return part
+    raise BackendRefusal(f"`allow:` of {threat.name} has no ball in {', '.join(norms)}")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """``x = clamp(low + span * z, lower, upper)`` for ``z`` in the unit cube; all broadcast to (n, *shape).
+
+    ``moving``: where ``lower < upper``; elsewhere the gradient is cut. ``radius``: of the ball, in ``z`` (``None``
+    when the threat minimizes). ``unit``: the length in the space that is 1 in ``z``, which step sizes are divided by.
+    ``norm``: of the ball, in the manifest's word.
+    """
+
+    low: Tensor
+    span: Tensor
+    lower: Tensor
+    upper: Tensor
+    moving: Tensor
+    radius: float | None
+    unit: float
+    norm: str
+
+    def values(self, z: Tensor) -> Tensor:
+        """From the library's coordinates to values that the model may be shown."""
+        x = self.low + self.span * z
+        held = torch.minimum(torch.maximum(x.detach(), self.lower), self.upper)
+        if not (torch.is_grad_enabled() and z.requires_grad):
+            return held
+        return value_of(torch.where(self.moving, x, x.detach()), held)
+
+    def inverse(self, x: Tensor) -> Tensor:
+        """From values to the library's coordinates, within the unit cube."""
+        span = torch.where(self.span > 0, self.span, torch.ones_like(self.span))
+        return ((x - self.low) / span).clamp(0, 1)
+
+
+def frame(sets: ThreatSet, ball: Ball | Anything | None, *, per_example: bool) -> Frame:
+    """The frame for ``sets``. Without ``per_example`` only the domain is held, so rows may come in any order."""
+    low, high = _domain(sets)
+    lower, upper = torch.from_numpy(sets.lower), torch.from_numpy(sets.upper)
+    widest = float((high - low).max())
+    if as_box(sets, ball):
+        unit = 2 * float(_radius(ball)) if isinstance(ball, Ball) else widest
+        return Frame(lower, upper - lower, lower, upper, lower < upper, 1.0, unit, "linf")
+    if not per_example:
+        lower, upper = low, high
+    radius, norm = _reach(sets, ball, widest)
+    return Frame(low, torch.tensor(widest, dtype=low.dtype), lower, upper, lower < upper, radius, widest, norm)
+
+
+def _domain(sets: ThreatSet) -> tuple[Tensor, Tensor]:
+    """The box of the space, (1, *shape) each."""
+    domain, shape = Domain(sets.space), (1, *sets.space.shape)
+    return torch.from_numpy(domain.low.reshape(shape)), torch.from_numpy(domain.high.reshape(shape))
+
+
+def _reach(sets: ThreatSet, ball: Ball | Anything | None, widest: float) -> tuple[float | None, str]:
+    """The radius in units of ``widest``, rounded inward, and the norm of the ball (``l2_rms <= r`` is
+    ``l2 <= r sqrt(d)``)."""
+    if ball is None:
+        assert sets.threat.minimize is not None
+        return None, sets.threat.minimize[0]
+    if isinstance(ball, Anything):
+        return 1.0, "linf"
+    if ball.norm == "l2_rms":
+        return math.nextafter(float(_radius(ball)) * math.sqrt(sets.space.size) / widest, 0.0), "l2"
+    return round_down(_radius(ball) / Fraction(widest), "float64"), ball.norm
+
+
+def _radius(ball: Ball) -> Fraction:
+    """The radius, of a ball with several the greatest."""
+    radius = ball.radius if ball.radius is not None else max(r for _, r in ball.radii)
+    return radius + ball.tolerance
+
+
+def as_box(sets: ThreatSet, ball: Ball | Anything | None) -> bool:
+    """Whether the set is searched as the box of its coordinates' own bounds: a linf ball without one common radius
+    or one common width."""
+    if not (isinstance(ball, Anything) or (isinstance(ball, Ball) and ball.norm == "linf")):
+        return False
+    low, high = _domain(sets)
+    return (isinstance(ball, Ball) and bool(ball.radii)) or len(torch.unique(high - low)) > 1
+
+
+class Best:
+    """The nearest failing input (l2) that the model was shown, per unit: what is left when a search is cut off."""
+
+    def __init__(self, x: Tensor) -> None:
+        self.origin, self.x = x, x.clone()
+        self.distance = torch.full((len(x),), math.inf, dtype=torch.float64)
+
+    def see(self, x: Tensor, fails: Tensor, units: Tensor) -> None:
+        """Rows ``x`` of ``units`` (each unit once), and which of them fail."""
+        distance = (x - self.origin[units]).flatten(1).norm(dim=1).double()
+        better = fails & (distance < self.distance[units])
+        self.x[units[better]], self.distance[units[better]] = x[better], distance[better]
+
+
+class Door(nn.Module):
+    """The model in a library's coordinates: (m, *view) in the unit cube to (m, K).
+
+    With ``decisions`` the outputs are one-hot of the decision, a rejection in a column ``K`` of its own.
+    ``units``: to whom the rows of a whole batch belong. Raises :class:`Expired` behind the deadline.
+    """
+
+    def __init__(self, job: Job, held: Frame, *, decisions: bool) -> None:
+        super().__init__()
+        self.oracle, self.frame, self.decisions, self.deadline = job.oracle, held, decisions, job.deadline
+        self.shape = job.x.shape[1:]
+        self.labels = job.y if job.target is None else job.target
+        self.targeted = job.target is not None
+        self.rejection_fails = job.threat.rejected is not None and job.threat.rejected.kind != "safe"
+        self.units = torch.arange(len(job.x))
+        cut_off = job.oracle.limit is not None or job.deadline is not None
+        self.best = Best(job.x) if cut_off else None
+        # Libraries ask the first parameter for the device.
+        self.anchor = nn.Parameter(torch.zeros(0), requires_grad=False)
+        self.eval()
+
+    def forward(self, z: Tensor) -> Tensor:
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise Expired
+        x = self.frame.values(z.reshape(-1, *self.shape))
+        whole = len(x) == len(self.units)
+        outputs = self._ask(x, self.units if whole else None)
+        if self.best is not None and whole:
+            self.best.see(x.detach(), self.fails(outputs.detach()), self.units)
+        return outputs
+
+    def _ask(self, x: Tensor, units: Tensor | None) -> Tensor:
+        if not self.decisions:
+            return self.oracle.logits(x, units)
+        z = self.oracle.decisions(x, units)
+        columns = torch.where(z < 0, self.oracle.classes, z)
+        return torch.nn.functional.one_hot(columns, self.oracle.classes + 1).to(x.dtype)
+
+    def fails(self, outputs: Tensor) -> Tensor:
+        """(n,) bool: whether the outputs of a whole batch are failures, as far as this door shows them."""
+        decision = outputs.argmax(dim=1)
+        labels = self.labels[self.units]
+        if self.targeted:
+            return decision == labels
+        wrong = decision != labels
+        return wrong if self.rejection_fails else wrong & (decision < self.oracle.classes)
+
+
+@dataclass(frozen=True)
+class Search:
+    """One call of a library: ``z`` (n, *view) originals in its coordinates, ``labels`` (n,) true or target classes,
+    ``arguments`` as plain Python values, ``seed`` for libraries that take one."""
+
+    door: Door
+    frame: Frame
+    z: Tensor
+    labels: Tensor
+    arguments: dict[str, Any]
+    seed: int
+
+
+class LibraryAttack(ABC):
+    """An attack of a library, described by its manifest row. Candidates are projected inward before they leave."""
+
+    def __init__(self, row: Method) -> None:
+        self.row = row
+
+    @abstractmethod
+    def run(self, search: Search) -> Tensor:
+        """Call the library: (n, *view) in its coordinates, whatever it found, the original where nothing."""
+
+    def search(self, job: Job) -> Candidates:
+        ball = searched_ball(job.threat, self.row.norms)
+        if job.threat.minimize is not None and job.threat.minimize[0] not in self.row.minimizes:
+            raise BackendRefusal(f"{self.row.name} does not minimize {job.threat.minimize[0]}")
+        # A rule that differs between examples needs rows in order; so does a query limit that must be exact.
+        differs = job.threat.mutable.kind != "all" or as_box(job.sets, ball)
+        whole = self.row.rows == "whole"
+        if job.oracle.limit is None and (whole or not differs):
+            return self._batch(job, frame(job.sets, ball, per_example=whole))
+        return _joined([self._unit(job, ball, i) for i in range(len(job.x))])
+
+    def _unit(self, job: Job, ball: Ball | Anything | None, i: int) -> Candidates:
+        one = replace(
+            job,
+            oracle=job.oracle.unit(i),
+            sets=job.sets.rows([i]),
+            x=job.x[i : i + 1],
+            y=job.y[i : i + 1],
+            target=None if job.target is None else job.target[i : i + 1],
+            seeds=job.seeds[i : i + 1],
+        )
+        return self._batch(one, frame(one.sets, ball, per_example=True))
+
+    def _batch(self, job: Job, held: Frame) -> Candidates:
+        door = Door(job, held, decisions=self.row.access == "decisions")
+        view = _view(tuple(job.x.shape[1:]))
+        arguments = {n: plain(v, self.row.arguments[n].type, held.unit) for n, v in job.arguments.items()}
+        z = held.inverse(job.x).reshape(len(job.x), *view)
+        with isolated(job.seeds) as seed, torch.enable_grad():
+            try:
+                found = self.run(Search(door, held, z, door.labels, arguments, seed)).detach()
+            except (QueryLimit, Expired) as cut:
+                left = job.x if door.best is None else door.best.x
+                return _offer(job, left, missing="timeout" if isinstance(cut, Expired) else None)
+            except (RuntimeError, ValueError, AssertionError, IndexError, ZeroDivisionError) as failure:
+                return _nothing(job, f"{self.row.symbol} failed: {type(failure).__name__}: {failure}")
+        if found.shape != z.shape:
+            return _nothing(job, f"{self.row.symbol} returned shape {tuple(found.shape)} for {tuple(z.shape)}")
+        return _offer(job, held.values(found.reshape(job.x.shape).to(job.x.dtype)))
+
+
+def plain(value: Any, kind: str, unit: float) -> Any:
+    """An argument as Python code would write it; a distance in the library's coordinates (``unit`` is 1 there)."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, Symbol):
+        return value.name
+    if isinstance(value, (Distance, Quantity)):
+        value = value.value
+    if kind == "distance":
+        return float(value) / unit
+    return int(value) if kind == "int" else float(value)
+
+
+def _view(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Libraries know pictures (c, h, w): features become a picture of one row."""
+    if len(shape) > 3:
+        raise BackendRefusal(f"attack libraries take inputs of up to three axes, not {len(shape)}")
+    return (1,) * (3 - len(shape)) + shape
+
+
+def _offer(job: Job, x: Tensor, *, missing: str | None = None) -> Candidates:
+    """``x`` projected inward; a row that is not finite is an error, one that equals its original is no offer.
+
+    ``missing``: the error of a row without an offer (its search was cut off)."""
+    finite = torch.isfinite(x).flatten(1).all(dim=1)
+    safe = torch.where(finite.reshape(-1, *[1] * (x.dim() - 1)), x, job.x)
+    projected = job.sets.project(safe.numpy())
+    candidates = torch.from_numpy(np.ascontiguousarray(projected.x))
+    moved = (candidates != job.x).flatten(1).any(dim=1)
+    offered = moved & finite & torch.from_numpy(projected.inside)
+    errors = [None if ok else "the library returned a value that is not finite" for ok in finite.tolist()]
+    errors = [missing if e is None and missing and not o else e for e, o in zip(errors, offered.tolist(), strict=True)]
+    return Candidates(torch.where(offered.reshape(-1, *[1] * (x.dim() - 1)), candidates, job.x), offered, tuple(errors))
+
+
+def _nothing(job: Job, message: str) -> Candidates:
+    return Candidates(job.x.clone(), torch.zeros(len(job.x), dtype=torch.bool), (message,) * len(job.x))
+
+
+def _joined(parts: Sequence[Candidates]) -> Candidates:
+    return Candidates(
+        torch.cat([p.x for p in parts]),
+        torch.cat([p.offered for p in parts]),
+        tuple(e for p in parts for e in p.errors),
+    )
