@@ -14,4 +14,8 @@ RULES = (
     Rule("TM509", "the method cannot reach this goal"),
     Rule("TM510", "the backend is not installed"),
     Rule("TM511", "the number of classes does not suit the method"),
+    Rule("TM512", "the method plays another role"),
+    Rule("TM513", "the method is described and not built yet"),
+    Rule("TM514", "the method needs another kind of network"),
+    Rule("TM515", "the steps cannot cross the ball", "warning"),
 )

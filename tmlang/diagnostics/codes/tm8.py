@@ -13,4 +13,6 @@ RULES = (
     Rule("TM824", "the output folder cannot be used"),
     Rule("TM825", "a stage failed on some units", "warning"),
     Rule("TM826", "the runner cannot carry this yet"),
+    # A fault of ours, told by the command line.
+    Rule("TM890", "tmc failed in a way that no spec should be able to cause"),
 )
