@@ -1,1 +1,6 @@
-"""The waist: a typed plan that everything behind it executes, and nothing behind it looks past."""
+"""The waist: what a spec asks for, who carries it, how faithfully, at what cost."""
+
+from tmlang.plan.capability import Capabilities
+from tmlang.plan.lowering import lower
+
+__all__ = ["Capabilities", "lower"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Literal
 
 from tmlang.base.source import NOWHERE, Span
@@ -52,9 +53,11 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlan:
-    """One evaluation against one subject (a curve over a ``param`` becomes one per value, ``at`` says which).
+    """One evaluation against one subject.
 
-    ``stages`` run in this order. ``passes`` names the rewrites applied (EVIDENCE.md section 7).
+    A curve over a ``param`` becomes one per value: ``name`` is then ``worst@eps=2/255`` (claims name what stands before
+    the ``@``) and ``at`` the value. ``stages`` run in this order. ``passes`` names the rewrites applied
+    (EVIDENCE.md section 7).
     """
 
     name: str
@@ -62,7 +65,8 @@ class EvaluationPlan:
     stages: tuple[Stage, ...]
     seed: int | None
     repeats: int = 1
-    stop_after: float | None = None
+    stop_after: Fraction | None = None
+    """Seconds."""
     attribution: Literal["first", "full"] = "first"
     curves: tuple[Curve, ...] = ()
     at: tuple[tuple[str, Value], ...] = ()

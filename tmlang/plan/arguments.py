@@ -1,0 +1,287 @@
+"""The arguments of a call: known names, right types and ranges, every default resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from tmlang.base.source import Span
+from tmlang.diagnostics.model import Diagnostic, Label
+from tmlang.diagnostics.suggest import did_you_mean, either, listed
+from tmlang.meaning.models import Model
+from tmlang.meaning.spaces import Space
+from tmlang.meaning.threats import Property, Shift, Threat
+from tmlang.meaning.values import Artifact, Call, Distance, Quantity, Symbol, Value
+from tmlang.plan.asked import balls, goal
+from tmlang.plan.capability import Argument, Method
+from tmlang.plan.written import number, written
+
+RESTATES = {
+    **dict.fromkeys(("eps", "epsilon", "epsilons", "max_epsilon", "radius", "norm", "ord", "p"), "allow:"),
+    **dict.fromkeys(("bounds", "clip_min", "clip_max"), "the space"),
+    **dict.fromkeys(("target", "targets", "targeted"), "goal:"),
+    **dict.fromkeys(("n_classes", "num_classes"), "the model"),
+    **dict.fromkeys(("seed", "random_seed"), "seed:"),
+}
+"""Arguments by which libraries take what a spec says elsewhere, and where it says it."""
+
+_SECONDS = {"s": 1, "min": 60, "h": 3600}
+
+
+@dataclass
+class Resolution:
+    """The arguments of one call against one method."""
+
+    method: Method
+    call: Call
+    subject: Threat | Property | Shift
+    model: Model
+    space: Space
+    values: dict[str, Value] = field(default_factory=dict)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+    def resolve(self) -> tuple[tuple[str, Value], ...]:
+        """Every argument of the method in the manifest's order, with what was written or the recorded default."""
+        names = iter([a.name for a in self.method.arguments.values() if a.type == "file"])
+        for position, (written_name, value) in enumerate(self.call.args):
+            name_span, value_span = self._spans(position)
+            name = written_name or next(names, "")
+            argument = self.method.arguments.get(name)
+            if argument is None:
+                self._unknown(name, name_span if written_name else value_span)
+                continue
+            self.values[name] = self._typed(argument, value, value_span)
+        return tuple((a.name, self._value(a)) for a in self.method.arguments.values())
+
+    def numbers(self) -> dict[str, Fraction]:
+        """The arguments that are plain numbers, for the formulas of the manifest."""
+        found: dict[str, Fraction] = {}
+        for name, value in self.values.items():
+            if isinstance(value, (Quantity, Distance)):
+                found[name] = value.value
+            elif isinstance(value, Fraction):
+                found[name] = value
+        return found
+
+    def _spans(self, position: int) -> tuple[Span, Span]:
+        if position < len(self.call.arg_origins):
+            _, name, value = self.call.arg_origins[position]
+            return name, value
+        return self.call.origin, self.call.origin
+
+    def _say(
+        self, code: str, message: str, span: Span, *, notes: tuple[str, ...] = (), help: str | None = None
+    ) -> None:
+        self.diagnostics.append(Diagnostic(code, message, span, notes=notes, help=help))
+
+    def _value(self, argument: Argument) -> Value:
+        if argument.name not in self.values:
+            if argument.default is None and not argument.optional:
+                self._say(
+                    "TM503",
+                    f"{self.method.path} needs `{argument.name}`",
+                    path_span(self.call),
+                    notes=(f"{argument.name}: {argument.meaning}",),
+                    help=f"write {self.method.path}({argument.name}: {_example(argument)})",
+                )
+            self.values[argument.name] = self._default(argument)
+        return self.values[argument.name]
+
+    def _default(self, argument: Argument) -> Value:
+        text = argument.default
+        if text is None:
+            return None
+        match argument.type:
+            case "int" | "number":
+                return Fraction(text)
+            case "bool":
+                return text == "true"
+            case "symbol" | "network":
+                return Symbol(text)
+            case "duration":
+                amount, unit = text.split()
+                return Quantity(Fraction(amount) * _SECONDS[unit.strip("'")], "s")
+            case "distance":
+                widths = {cell.high - cell.low for cell in self.space.cells}
+                share = Fraction(text)
+                return (
+                    Distance(share * widths.pop(), self.space.name) if len(widths) == 1 else Quantity(share, "widths")
+                )
+            case _:
+                return text
+
+    def _unknown(self, name: str, span: Span) -> None:
+        method = self.method
+        if name in method.run_arguments:
+            self._say("TM503", f"`{name}` of {method.path} is set by the run: {method.run_arguments[name]}", span)
+        elif name in method.budget_arguments or name in RESTATES:
+            self._restated(name, span)
+        elif not name:
+            self._say("TM503", f"{method.path} takes its arguments by name", span, help=self._takes())
+        else:
+            close = did_you_mean(name, method.arguments)
+            self._say("TM503", f"{method.path} has no argument `{name}`", span, help=close or self._takes())
+
+    def _restated(self, name: str, span: Span) -> None:
+        where = RESTATES.get(name, "allow:")
+        label: tuple[Label, ...] = ()
+        if isinstance(self.subject, Threat) and where == "allow:":
+            label = tuple(Label(b.origin, "the budget stands here") for b in balls(self.subject.allow)[:1])
+        said = where if where in ("the space", "the model") else f"`{where}`"
+        self.diagnostics.append(
+            Diagnostic(
+                "TM505",
+                f"`{name}` of {self.method.path} would say {said} a second time",
+                span,
+                labels=label,
+                notes=("every stage searches the one set of its threat, whatever library runs it",),
+                help=f"leave `{name}` out: the value comes from {said} and reaches the library by itself",
+            )
+        )
+
+    def _takes(self) -> str:
+        names = [f"`{name}`" for name in self.method.arguments]
+        return f"it takes {listed(names)}" if names else "it takes no arguments"
+
+    def _typed(self, argument: Argument, value: Value, span: Span) -> Value:
+        """The normal form of what was written; says what is wrong with it otherwise and returns it as it is."""
+        result = _CONVERT[argument.type](self, argument, value)
+        if isinstance(result, _Wrong):
+            message = f"`{argument.name}` of {self.method.path} is {result.needed}, not {written(value)}"
+            self._say("TM504", message, span, notes=(f"{argument.name}: {argument.meaning}",), help=result.help)
+            return value
+        self._classes(argument, result, span)
+        return result
+
+    def _classes(self, argument: Argument, value: Value, span: Span) -> None:
+        if not isinstance(value, Symbol) or isinstance(self.subject, Shift):
+            return
+        asked = argument.min_classes.get(value.name, 0)
+        if isinstance(self.subject, Threat) and goal(self.subject.goal) == "targeted":
+            asked = max(asked, argument.min_classes.get(f"{value.name} targeted", 0))
+        have = len(self.model.classes)
+        if have < asked:
+            self._say(
+                "TM511",
+                f"`{argument.name}: {value.name}` needs {asked} classes, `{self.model.name}` has {have}",
+                span,
+                help=f"take {either([c for c in argument.choices if argument.min_classes.get(c, 0) <= have])}",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    needed: str
+    help: str | None = None
+
+
+def _range(argument: Argument, kind: str) -> str:
+    if argument.low is not None and argument.high is not None:
+        return f"{kind} from {number(argument.low)} to {number(argument.high)}"
+    if argument.low is not None:
+        return f"{kind} of {number(argument.low)} or more"
+    return kind if argument.high is None else f"{kind} of {number(argument.high)} or less"
+
+
+def _within(argument: Argument, value: Fraction) -> bool:
+    return (argument.low is None or value >= argument.low) and (argument.high is None or value <= argument.high)
+
+
+def _plain(value: Value) -> Fraction | None:
+    """The number, if it is one without a unit."""
+    if isinstance(value, Quantity) and value.unit is None:
+        return value.value
+    return value if isinstance(value, Fraction) else None
+
+
+def _int(_: Resolution, argument: Argument, value: Value) -> Value | _Wrong:
+    plain = _plain(value)
+    if plain is None or plain.denominator != 1 or not _within(argument, plain):
+        return _Wrong(_range(argument, "a whole number"))
+    return plain
+
+
+def _number(_: Resolution, argument: Argument, value: Value) -> Value | _Wrong:
+    plain = _plain(value)
+    return plain if plain is not None and _within(argument, plain) else _Wrong(_range(argument, "a number"))
+
+
+def _bool(_: Resolution, __: Argument, value: Value) -> Value | _Wrong:
+    if isinstance(value, Symbol) and value.name in ("true", "false"):
+        return value.name == "true"
+    return value if isinstance(value, bool) else _Wrong("true or false")
+
+
+def _symbol(_: Resolution, argument: Argument, value: Value) -> Value | _Wrong:
+    if isinstance(value, Symbol) and value.name in argument.choices:
+        return value
+    if isinstance(value, str) and value in argument.choices:
+        return _Wrong("a word without quotes", f"write {argument.name}: {value}")
+    close = did_you_mean(value.name, argument.choices) if isinstance(value, Symbol) else None
+    return _Wrong(either(argument.choices), close)
+
+
+def _text(_: Resolution, __: Argument, value: Value) -> Value | _Wrong:
+    return value if isinstance(value, str) else _Wrong("a text in double quotes")
+
+
+def _file(_: Resolution, __: Argument, value: Value) -> Value | _Wrong:
+    if isinstance(value, Artifact):
+        return value
+    return Artifact(value) if isinstance(value, str) else _Wrong("the name of a file in double quotes")
+
+
+def _network(_: Resolution, __: Argument, value: Value) -> Value | _Wrong:
+    return value if isinstance(value, Symbol) else _Wrong("the name of a model")
+
+
+def _distance(resolution: Resolution, argument: Argument, value: Value) -> Value | _Wrong:
+    space = resolution.space.name
+    if isinstance(value, Distance):
+        if value.space != space:
+            return _Wrong(f"measured in `{space}`, where the threat measures")
+        return value if _within(argument, value.value) else _Wrong(_range(argument, "a length"))
+    plain = _plain(value)
+    say = f"write {argument.name}: {written(value)} in {space}" if plain is not None else None
+    return _Wrong("a length in a space", say)
+
+
+def _duration(_: Resolution, argument: Argument, value: Value) -> Value | _Wrong:
+    if not isinstance(value, Quantity) or value.unit not in _SECONDS:
+        plain = _plain(value)
+        say = None if plain is None else f"write {argument.name}: {number(plain)} 's', 'min' or 'h'"
+        return _Wrong("a duration", say)
+    seconds = value.value * _SECONDS[value.unit]
+    return Quantity(seconds, "s") if _within(argument, seconds) else _Wrong(_range(argument, "a number of seconds"))
+
+
+_CONVERT: dict[str, Callable[[Resolution, Argument, Value], Value | _Wrong]] = {
+    "int": _int,
+    "number": _number,
+    "bool": _bool,
+    "symbol": _symbol,
+    "text": _text,
+    "file": _file,
+    "network": _network,
+    "distance": _distance,
+    "duration": _duration,
+}
+
+
+def _example(argument: Argument) -> str:
+    if argument.choices:
+        return argument.choices[0]
+    samples = {"int": "1", "number": "1/2", "bool": "true", "distance": "1/100 in px", "duration": "60 's'"}
+    if argument.type == "int" and argument.low is not None:
+        return number(argument.low)
+    return samples.get(argument.type, '"…"')
+
+
+def path_span(call: Call) -> Span:
+    """The span of the dotted name of a call, which its own span begins with."""
+    o = call.origin
+    length = len(call.name)
+    if o.end - o.start <= length:
+        return o
+    return Span(o.file, o.start, o.start + length, o.line, o.column, o.line, o.column + length)

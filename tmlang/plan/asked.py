@@ -1,0 +1,105 @@
+"""What a subject asks of whoever searches it: norms, features of the set, goal, object, network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tmlang.base.source import Span
+from tmlang.meaning.models import Model
+from tmlang.meaning.spaces import Space
+from tmlang.meaning.threats import Allowed, Ball, Both, Either, Goal, Property, Threat
+from tmlang.plan.written import allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One thing that is asked. ``key`` is the word of the manifests, ``words`` say it of this spec."""
+
+    key: str
+    words: str
+    span: Span
+
+
+def features(subject: Threat | Property, model: Model, space: Space) -> tuple[Need, ...]:
+    """The features that the set (and the object's way to abstain) asks for, beside its norm."""
+    found: list[Need] = []
+
+    def ask(key: str, words: str, span: Span) -> None:
+        found.append(Need(key, words, span))
+
+    if isinstance(subject, Property):
+        ask("property", f"`{subject.name}` is a property: a box of inputs and a relation of outputs", subject.origin)
+        return tuple(found)
+    ask("domain", f"every value stays within the range of `{space.name}`", space.origin)
+    mutable = subject.mutable
+    if mutable.kind != "all":
+        ask("mask", "`mutable:` freezes a part of the input", mutable.origin)
+    if any(direction != "any" for _, direction in mutable.names):
+        ask("one_way", "a feature may move in one direction only", mutable.origin)
+    for ball in balls(subject.allow):
+        if ball.radii:
+            ask("radii", f"the radii differ per {ball.per}", ball.origin)
+        if ball.tolerance:
+            ask("tolerance", "the ball has a tolerance", ball.origin)
+    if any(cell.kind != "real" for cell in space.cells):
+        ask("lattice", f"`{space.name}` has values on a lattice", space.origin)
+    if space.relations or space.one_hot:
+        ask("relations", f"`{space.name}` has relations that every input obeys", space.origin)
+    if space.delivery:
+        ask("delivery", f"inputs of `{space.name}` are delivered as {space.delivery.codec}", space.origin)
+    if subject.perturbation == "universal":
+        ask("universal", "one perturbation serves every example", subject.origin)
+    if subject.nature:
+        ask("nature", "the world draws as well", subject.origin)
+    if rejects(model) and "reject" not in subject.access.unaware_of:
+        ask("rejection", f"`{model.name}` may reject", model.origin)
+    return tuple(dict.fromkeys(found))
+
+
+def balls(part: Allowed | None) -> tuple[Ball, ...]:
+    """Every ball of an allowed set, in the order written."""
+    if isinstance(part, Ball):
+        return (part,)
+    if isinstance(part, (Both, Either)):
+        return tuple(ball for inner in part.parts for ball in balls(inner))
+    return ()
+
+
+def leaf(part: Allowed, threat: Threat) -> Need:
+    """What one ball, patch or transform asks: its norm."""
+    span = part.origin if isinstance(part, Ball) else threat.origin
+    key = part.norm if isinstance(part, Ball) else type(part).__name__.lower()
+    assert isinstance(part, Ball) or key in ("patch", "transform", "anything")
+    return Need(key, f"`{threat.name}` allows {allowed(part)}", span)
+
+
+def rejects(model: Model) -> bool:
+    """Whether the object can abstain."""
+    return bool(model.reject) or model.decide.ties == "reject"
+
+
+def goal(wanted: Goal) -> Literal["untargeted", "targeted"]:
+    return "untargeted" if wanted.kind == "untargeted" else "targeted"
+
+
+def object_kind(model: Model) -> Literal["fixed", "random", "smoothed"]:
+    if model.decide.rule == "most_likely":
+        return "smoothed"
+    return "random" if model.random.kind == "per_request" else "fixed"
+
+
+OBJECT_WORDS = {
+    "fixed": "answers the same every time",
+    "random": "draws anew on every request",
+    "smoothed": "answers with its most likely class over all draws",
+}
+
+GRADIENTS = ("torch", "torchscript", "exported", "linear", "onnx")
+"""Kinds of network that can be differentiated."""
+
+
+def without_gradient(model: Model) -> tuple[str, ...]:
+    """The parts of the attacked object that no gradient passes, as a spec names them."""
+    blocked = [step.name for step in (*model.steps, *model.post_steps) if not step.differentiable]
+    return tuple(dict.fromkeys(blocked)) + (() if model.network.kind in GRADIENTS else (model.network.kind,))

@@ -1,0 +1,126 @@
+"""From meaning to plan: each stage gets its backend, its lowering, its arguments and its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tmlang.diagnostics.model import Diagnostic, has_errors, in_order
+from tmlang.meaning.evaluations import Curve, Evaluation, Program, StageCall
+from tmlang.meaning.threats import Shift, Subject, Threat
+from tmlang.plan.capability import Capabilities
+from tmlang.plan.cost import unit_cost
+from tmlang.plan.invariants import check_plan
+from tmlang.plan.ir import AccessLevel, EvaluationPlan, Evidence, Plan, Stage
+from tmlang.plan.match import Match, Matcher
+from tmlang.plan.passes import run_passes
+from tmlang.plan.written import number
+
+
+def lower(
+    program: Program, capabilities: Capabilities, *, root: str = ".", found: Iterable[Diagnostic] = ()
+) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
+    """The plan of ``program`` with every pass applied, and what the matcher found.
+
+    ``None`` when a stage cannot be carried; all such stages are reported. ``found`` are the checker's diagnostics,
+    whose warnings go into the plan. ``root`` is the folder that the spec's paths start from.
+    """
+    matcher = Matcher(program, capabilities)
+    subjects = {subject.name: subject for subject in program.subjects}
+    evaluations = [part for e in program.evaluations for part in _evaluation(e, subjects, matcher)]
+    diagnostics = in_order(matcher.diagnostics)
+    if has_errors(diagnostics):
+        return None, diagnostics
+    warnings = tuple((d.code, d.message) for d in (*found, *diagnostics) if not d.is_error)
+    plan = Plan(
+        edition=program.edition,
+        modules=program.modules,
+        spaces=program.spaces,
+        models=program.models,
+        data=program.data,
+        subjects=program.subjects,
+        evaluations=tuple(evaluations),
+        claims=program.claims,
+        parameters=program.parameters,
+        figures=program.figures,
+        warnings=warnings,
+        root=root,
+    )
+    check_plan(plan, "lower")
+    return run_passes(plan), diagnostics
+
+
+def _evaluation(evaluation: Evaluation, subjects: dict[str, Subject], matcher: Matcher) -> list[EvaluationPlan]:
+    """One plan per point of the curves over parameters, else one."""
+    points = [(curve, i) for curve in evaluation.curves for i in range(len(curve.subjects))]
+    if not points:
+        return [_planned(evaluation, evaluation.name, subjects[evaluation.subject], matcher)]
+    return [_at(evaluation, curve, i, subjects, matcher) for curve, i in points]
+
+
+def _at(
+    evaluation: Evaluation, curve: Curve, index: int, subjects: dict[str, Subject], matcher: Matcher
+) -> EvaluationPlan:
+    value = curve.values[index]
+    name = f"{evaluation.name}@{curve.parameter}={number(value)}"
+    planned = _planned(evaluation, name, subjects[curve.subjects[index]], matcher)
+    return replace(planned, at=((curve.parameter, value),))
+
+
+def _planned(evaluation: Evaluation, name: str, subject: Subject, matcher: Matcher) -> EvaluationPlan:
+    stages = [_stage(name, call, subject, matcher) for call in _calls(evaluation, subject)]
+    return EvaluationPlan(
+        name=name,
+        subject=subject.name,
+        stages=tuple(stage for stage in stages if stage is not None),
+        seed=evaluation.seed,
+        repeats=evaluation.repeats,
+        stop_after=evaluation.stop_after,
+        attribution=evaluation.attribution,
+        curves=evaluation.curves,
+        doc=evaluation.doc,
+        origin=evaluation.origin,
+    )
+
+
+def _calls(evaluation: Evaluation, subject: Subject) -> tuple[StageCall, ...]:
+    """The stages as written; a shift's one stage is its ``apply:``."""
+    if isinstance(subject, Shift):
+        return (StageCall("attack", "apply", subject.apply, origin=subject.apply.origin),)
+    return evaluation.stages
+
+
+def _stage(evaluation: str, call: StageCall, subject: Subject, matcher: Matcher) -> Stage | None:
+    match = matcher.match(call, subject)
+    if match is None:
+        return None
+    method = match.method
+    return Stage(
+        id=f"{evaluation}/{call.label}",
+        label=call.label,
+        role=method.role,
+        backend=method.backend,
+        method=method.name,
+        evidence=_evidence(match),
+        lowering=match.lowering,
+        access=_access(match, subject),
+        arguments=match.arguments,
+        reasons=match.reasons,
+        through=call.through,
+        suite=call.suite,
+        cost=unit_cost(method, dict(match.numbers), subject),
+        origin=call.origin,
+    )
+
+
+def _evidence(match: Match) -> Evidence:
+    """``complete`` holds only for exactly this set (EVIDENCE.md section 7): a solver of a larger set gives a bound."""
+    evidence = match.method.evidence
+    return "bound" if evidence == "complete" and match.lowering != "exact" else evidence
+
+
+def _access(match: Match, subject: Subject) -> AccessLevel:
+    """What the stage is granted: no more than it needs."""
+    if isinstance(subject, Threat) and match.method.role == "attack" and subject.access.level == "transfer":
+        return "transfer"
+    return match.method.access

@@ -1,0 +1,218 @@
+"""One stage against the manifests: does the method exist, take these arguments and carry this subject?
+
+Every refusal explains its chain: what the spec asks, what the method can, why not, and who could.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tmlang.diagnostics.model import Diagnostic, Label
+from tmlang.diagnostics.suggest import did_you_mean, listed
+from tmlang.meaning.evaluations import Program, StageCall
+from tmlang.meaning.models import Model
+from tmlang.meaning.spaces import Space
+from tmlang.meaning.threats import Property, Shift, Subject, Threat
+from tmlang.meaning.values import Call, Value
+from tmlang.plan.arguments import Resolution, path_span
+from tmlang.plan.asked import balls, without_gradient
+from tmlang.plan.capability import Capabilities, Carried, Method
+from tmlang.plan.formula import FormulaError, evaluate
+from tmlang.plan.support import Obstacle, Support, carries_words, grants, support
+from tmlang.plan.written import number
+
+_GRANT_WORDS = {
+    "white_box": "gradients",
+    "scores": "scores",
+    "decisions": "decisions only",
+    "transfer": "surrogates",
+    "nothing": "nothing",
+}
+_NEED_WORDS = {"white_box": "gradients", "scores": "scores", "decisions": "decisions", "nothing": "nothing"}
+_BY = {"not_built": "not built yet", "library": "the library cannot", "impossible": "nobody can"}
+_ROLE_CLAUSE = {"corrupt": "apply:"}
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A method that carries a stage, how faithfully, and with all its arguments (in the manifest's order).
+
+    ``numbers`` are the arguments that are plain numbers, for the formulas of the manifest.
+    """
+
+    method: Method
+    arguments: tuple[tuple[str, Value], ...]
+    numbers: tuple[tuple[str, Fraction], ...]
+    lowering: Carried = "exact"
+    reasons: tuple[str, ...] = ()
+
+
+class Matcher:
+    """Matches the stages of one program; ``diagnostics`` collects what was found."""
+
+    def __init__(self, program: Program, capabilities: Capabilities) -> None:
+        self.capabilities = capabilities
+        self.models = {m.name: m for m in program.models}
+        self.spaces = {s.name: s for s in program.spaces}
+        self.diagnostics: list[Diagnostic] = []
+
+    def match(self, stage: StageCall, subject: Subject) -> Match | None:
+        """The match of ``stage``, or ``None`` after at least one error."""
+        before = len(self.diagnostics)
+        method = self._method(stage.call)
+        if method is None:
+            return None
+        model = self.models[subject.model]
+        space = self.spaces[model.space]
+        self._role(method, stage.call, "corrupt" if isinstance(subject, Shift) else stage.role)
+        resolution = Resolution(method, stage.call, subject, model, space)
+        arguments = resolution.resolve()
+        self.diagnostics += resolution.diagnostics
+        carried = Support("exact")
+        if not isinstance(subject, Shift):
+            carried = support(method, subject, model, space)
+            self._obstacles(carried.obstacles, method, stage.call, subject, model, space)
+            self._classes(method, stage.call, model)
+        if isinstance(subject, Threat) and method.role == "attack":
+            self._access(method, stage.call, subject)
+            self._gradient(method, stage, subject)
+            self._reach(method, stage.call, subject, resolution.numbers())
+        if any(d.is_error for d in self.diagnostics[before:]):
+            return None
+        return Match(method, arguments, tuple(resolution.numbers().items()), carried.lowering, carried.reasons)
+
+    def _method(self, call: Call) -> Method | None:
+        name = call.path[0] if len(call.path) > 1 else "native"
+        backend = self.capabilities.backend(name)
+        if backend is None:
+            known = self.capabilities.names
+            close = did_you_mean(name, known)
+            self._say("TM501", f"there is no backend `{name}`", call, help=close or f"there are {listed(known)}")
+            return None
+        wanted = ".".join(call.path[1:]) or call.path[0]
+        method = backend.method(wanted)
+        if method is None:
+            names = list(backend.methods)
+            close = did_you_mean(wanted, [*names, *(a for m in backend.methods.values() for a in m.aliases)])
+            message = f"{name} has no method `{wanted}`"
+            self._say("TM502", message, call, help=close or f"it has {listed(names) if names else 'no methods yet'}")
+        return method
+
+    def _role(self, method: Method, call: Call, role: str) -> None:
+        if method.role == role:
+            return
+        right, wrong = (_ROLE_CLAUSE.get(r, f"{r}:") for r in (method.role, role))
+        self._say("TM512", f"{method.path} stands behind `{right}`, not `{wrong}`", call, help=f"write `{right}`")
+
+    def _classes(self, method: Method, call: Call, model: Model) -> None:
+        have = len(model.classes)
+        if have < method.min_classes:
+            message = f"{method.path} needs {method.min_classes} classes, `{model.name}` has {have}"
+            self._say("TM511", message, call)
+
+    def _obstacles(
+        self,
+        obstacles: tuple[Obstacle, ...],
+        method: Method,
+        call: Call,
+        subject: Threat | Property,
+        model: Model,
+        space: Space,
+    ) -> None:
+        """One diagnostic for all that stands in the way, with the chain of reasons and the methods that could."""
+        if not obstacles:
+            return
+        first = obstacles[0]
+        verb = "certify" if method.role == "certify" else "decide" if method.role == "decide_exactly" else "search"
+        chain = [f"{o.need.words}; {_BY[o.by]}: {o.because}" for o in obstacles]
+        others = self._others(method, subject, model, space)
+        self._say(
+            first.code,
+            f"{method.path} cannot {verb} this: {first.because}",
+            call,
+            labels=tuple(Label(o.need.span, "asked here") for o in obstacles[:1] if o.need.span.file),
+            notes=(*chain, f"{method.path} carries {carries_words(method)}"),
+            help=f"these can: {listed(others)}" if others else None,
+        )
+
+    def _others(self, method: Method, subject: Threat | Property, model: Model, space: Space) -> list[str]:
+        """Up to five methods of the same role that carry the subject, those that are built first."""
+        able = [
+            m
+            for m in self.capabilities.methods()
+            if m.role == method.role
+            and m is not method
+            and not support(m, subject, model, space).obstacles
+            and (m.role != "attack" or not isinstance(subject, Threat) or grants(subject, m))
+        ]
+        able.sort(key=lambda m: (m.status != "available", m.backend != "native", m.path))
+        return [m.path if m.status == "available" else f"{m.path} (not built yet)" for m in able[:5]]
+
+    def _access(self, method: Method, call: Call, threat: Threat) -> None:
+        if grants(threat, method):
+            return
+        grant, need = _GRANT_WORDS[threat.access.level], _NEED_WORDS[method.access]
+        model = self.models[threat.model]
+        others = self._others(method, threat, model, self.spaces[model.space])
+        self._say(
+            "TM506",
+            f"{method.path} needs {need}, `{threat.name}` grants {grant}",
+            call,
+            labels=(Label(threat.origin, f"access: {threat.access.level}"),) if threat.origin.file else (),
+            help=f"these need no more than is granted: {listed(others)}" if others else None,
+        )
+
+    def _gradient(self, method: Method, stage: StageCall, threat: Threat) -> None:
+        """A search by gradients needs every step differentiable, or says how it goes through."""
+        through = stage.through.path[0] if stage.through else None
+        if through is not None and through not in method.through:
+            refusal = method.refused.get(through)
+            message = f"{method.path} does not go through {through}"
+            self._say("TM507", message, stage.call, notes=(refusal.because,) if refusal else ())
+        if method.access != "white_box" or through is not None:
+            return
+        transfer = threat.access.level == "transfer"
+        for model in (self.models[n] for n in (threat.access.surrogates if transfer else (threat.model,))):
+            blocked = without_gradient(model)
+            if blocked:
+                steps = listed([f"`{step}`" for step in blocked])
+                none = "has none" if len(blocked) == 1 else "have none"
+                self._say(
+                    "TM507",
+                    f"{method.path} needs a gradient, and {steps} of `{model.name}` {none}",
+                    stage.call,
+                    notes=("a search on a gradient of zero finds nothing, and that would look like a strong model",),
+                    help=f"say how the attack goes through: {method.path}(…) through straight_through",
+                )
+
+    def _reach(self, method: Method, call: Call, threat: Threat, numbers: dict[str, Fraction]) -> None:
+        """Warn when all steps together cannot cross the ball."""
+        found = balls(threat.allow)
+        if method.reach is None or len(found) != 1 or found[0].radius is None or found[0].norm == "l2_rms":
+            return
+        radius = found[0].radius + found[0].tolerance
+        try:
+            reach = evaluate(method.reach, {**numbers, "radius": radius})
+        except FormulaError:  # an optional argument that was not given
+            return
+        if reach < radius:
+            self._say(
+                "TM515",
+                f"the steps of {method.path} lead {number(reach)} far, the radius is {number(radius)}",
+                call,
+                notes=(f"{method.reach} = {number(reach)}",),
+                help="take more or longer steps: a weak search would pass for a strong model",
+            )
+
+    def _say(
+        self,
+        code: str,
+        message: str,
+        call: Call,
+        *,
+        labels: tuple[Label, ...] = (),
+        notes: tuple[str, ...] = (),
+        help: str | None = None,
+    ) -> None:
+        self.diagnostics.append(Diagnostic(code, message, path_span(call), labels, notes, help))

@@ -1,0 +1,168 @@
+"""Whether a method can search the set, goal and object of a subject, and how faithfully.
+
+``exact``: it searches this set. ``inner``: a subset (enough for witnesses, never for certificates). ``outer``: a
+superset (enough for certificates; a witness is projected and judged again). Anything else is refused with its reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tmlang.diagnostics.suggest import listed
+from tmlang.meaning.models import Model
+from tmlang.meaning.spaces import Space
+from tmlang.meaning.threats import Allowed, Both, Either, Property, Threat
+from tmlang.plan.asked import OBJECT_WORDS, Need, features, goal, leaf, object_kind
+from tmlang.plan.capability import ACCESS, Carried, Method
+
+VERIFIERS = ("certify", "decide_exactly", "enumerate")
+
+_FAITHFUL: tuple[Carried, ...] = ("exact", "outer", "inner")
+"""From the most to the least: ``inner`` outweighs ``outer``, since a set that is cut anywhere certifies nothing."""
+
+_OUTER_SEARCH = "the search may leave it; candidates are projected back and judged again"
+_OUTER_PROOF = "the proof covers more than this; a counterexample is replayed"
+_INNER = "only a part of it is searched"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One need that a method does not meet. ``code`` is the diagnostic's."""
+
+    code: str
+    need: Need
+    by: Literal["not_built", "library", "impossible"]
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """How a method carries a subject; refused iff there are obstacles."""
+
+    lowering: Carried
+    reasons: tuple[str, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
+
+
+def support(method: Method, subject: Threat | Property, model: Model, space: Space) -> Support:
+    """What ``method`` makes of ``subject``: a lowering with its reasons, or the obstacles."""
+    judge = _Judge(method)
+    if isinstance(subject, Threat):
+        judge.the_goal(subject)
+        judge.the_set(subject)
+    judge.the_object(model)
+    for need in features(subject, model, space):
+        judge.feature(need)
+    return Support(judge.lowering, tuple(dict.fromkeys(judge.reasons)), tuple(judge.obstacles))
+
+
+class _Judge:
+    def __init__(self, method: Method) -> None:
+        self.method = method
+        self.proves = method.role in VERIFIERS
+        self.lowering: Carried = "exact"
+        self.reasons: list[str] = []
+        self.obstacles: list[Obstacle] = []
+
+    def the_goal(self, threat: Threat) -> None:
+        wanted = goal(threat.goal)
+        if wanted not in self.method.goals:
+            self._refuse("TM509", Need(wanted, f"the goal of `{threat.name}` is {wanted}", threat.origin))
+
+    def the_object(self, model: Model) -> None:
+        kind = object_kind(model)
+        if kind not in self.method.objects:
+            need = Need(kind, f"`{model.name}` {OBJECT_WORDS[kind]}", model.origin)
+            self._refuse("TM603" if self.proves else "TM508", need)
+        network = model.network.kind
+        if network not in self.method.networks:
+            self._refuse("TM514", Need(network, f"the network of `{model.name}` is {network}", model.origin))
+
+    def the_set(self, threat: Threat) -> None:
+        if threat.minimize is not None:
+            norm, space = threat.minimize
+            if norm not in self.method.minimizes:
+                need = Need("minimize", f"`{threat.name}` minimizes {norm} in {space}", threat.origin)
+                self._refuse("TM508", need, "it searches at one radius, not for the nearest failure")
+            return
+        assert threat.allow is not None
+        carried, obstacles = self._part(threat.allow, threat)
+        self.obstacles += obstacles
+        if carried is not None:
+            self._lower(carried)
+        if self.method.minimal:
+            self._lower("outer")
+            self.reasons.append("it looks for the nearest failure; one that lies beyond the radius does not count")
+
+    def feature(self, need: Need) -> None:
+        carried = self.method.carries.get(need.key)
+        if carried is None:
+            self._refuse("TM508", need)
+        elif carried == "inner" and self.proves:
+            self._refuse("TM508", need, f"{_INNER}, and a part proves nothing about the whole")
+        else:
+            self._accept(need, carried)
+
+    def _part(self, part: Allowed, threat: Threat) -> tuple[Carried | None, list[Obstacle]]:
+        """How one part of the allowed set is carried; ``None`` with the obstacles when it is not."""
+        if not isinstance(part, (Both, Either)):
+            need = leaf(part, threat)
+            if need.key in self.method.norms:
+                return "exact", []
+            return None, [self._obstacle("TM508", need)]
+        key = "intersection" if isinstance(part, Both) else "union"
+        need = Need(
+            key, f"`{threat.name}` allows {'an' if key == 'intersection' else 'a'} {key} of balls", threat.origin
+        )
+        inner = [self._part(p, threat) for p in part.parts]
+        missing = [obstacle for carried, obstacles in inner if carried is None for obstacle in obstacles]
+        # One part is enough to certify an intersection or to search a union; the other way round needs them all.
+        enough = isinstance(part, Both) or not self.proves
+        if missing and not (enough and any(carried is not None for carried, _ in inner)):
+            return None, missing
+        carried = self.method.carries.get(key)
+        if carried is None:
+            return None, [self._obstacle("TM508", need)]
+        if missing:
+            carried = "outer" if isinstance(part, Both) else "inner"
+            self.reasons += [f"{o.need.words.split(' allows ')[-1]} is left out: {o.because}" for o in missing]
+        self._reason(need, carried)
+        return _worst(carried, *(c for c, _ in inner if c is not None)), []
+
+    def _accept(self, need: Need, carried: Carried) -> None:
+        self._lower(carried)
+        self._reason(need, carried)
+
+    def _reason(self, need: Need, carried: Carried) -> None:
+        if carried != "exact":
+            how = _INNER if carried == "inner" else _OUTER_PROOF if self.proves else _OUTER_SEARCH
+            self.reasons.append(f"{need.words}: {how}")
+
+    def _lower(self, carried: Carried) -> None:
+        self.lowering = _worst(self.lowering, carried)
+
+    def _refuse(self, code: str, need: Need, because: str | None = None) -> None:
+        self.obstacles.append(self._obstacle(code, need, because))
+
+    def _obstacle(self, code: str, need: Need, because: str | None = None) -> Obstacle:
+        refusal = self.method.refused.get(need.key)
+        if refusal is not None:
+            return Obstacle(code, need, refusal.by, refusal.because)
+        return Obstacle(code, need, "not_built", because or f"nobody has built this for {self.method.path}")
+
+
+def _worst(*carried: Carried) -> Carried:
+    return max(carried, key=_FAITHFUL.index)
+
+
+def grants(threat: Threat, method: Method) -> bool:
+    """Whether the threat's access is enough for the method (surrogates are at hand in full)."""
+    granted = threat.access.level
+    return granted == "transfer" or ACCESS.index(granted) >= ACCESS.index(method.access)
+
+
+def carries_words(method: Method) -> str:
+    """``linf and l2, untargeted`` for the chain of reasons."""
+    norms = listed(method.norms) if method.norms else "no norm"
+    return f"{norms}; {listed(method.goals) if method.goals else 'no goal'}"

@@ -1,0 +1,73 @@
+"""Values as a spec would write them, for messages and for the text form of a plan."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Patch, Transform
+from tmlang.meaning.values import Artifact, Call, Distance, Quantity, Symbol, Value
+
+
+def number(value: Fraction) -> str:
+    """``100``, ``0.05``, ``8/255``: a decimal when that is exact and short, else a fraction."""
+    if value.denominator == 1:
+        return str(value.numerator)
+    for digits in range(1, 7):
+        if (scaled := value * 10**digits).denominator == 1:
+            sign = "-" if value < 0 else ""
+            return f"{sign}{abs(scaled.numerator) // 10**digits}.{abs(scaled.numerator) % 10**digits:0{digits}}"
+    return f"{value.numerator}/{value.denominator}"
+
+
+def written(value: Value) -> str:
+    """Any value of a checked spec."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "true" if value else "false"
+        case Fraction():
+            return number(value)
+        case str():
+            return f'"{value}"'
+        case Symbol(name):
+            return name
+        case Quantity(amount, unit):
+            return number(amount) + (f" '{unit}'" if unit else "")
+        case Distance(amount, space):
+            return f"{number(amount)} in {space}"
+        case Artifact(path):
+            return f'"{path}"'
+        case Call(path, args):
+            inside = ", ".join(f"{name}: {written(v)}" if name else written(v) for name, v in args)
+            return f"{'.'.join(path)}({inside})"
+        case _:
+            return f"({', '.join(map(written, value))})"
+
+
+def allowed(part: Allowed) -> str:
+    """An allowed set: ``linf <= 8/255 in px``; parts of an intersection or union are joined by ``and`` and ``or``."""
+    match part:
+        case Ball():
+            return _ball(part)
+        case Patch(shape, height, width, at):
+            size = f"disc(diameter: {height})" if shape == "disc" else f"{height}, {width}"
+            return f"patch({size}) " + (f"at {at}" if at else "at any place")
+        case Transform(parts):
+            return "transform { " + " ".join(f"{name} <= {written(most)}" for name, most in parts) + " }"
+        case Anything():
+            return "anything"
+        case Both(parts):
+            return " and ".join(f"({allowed(p)})" if not isinstance(p, Ball) else allowed(p) for p in parts)
+        case _:
+            return " or ".join(allowed(p) for p in part.parts)
+
+
+def _ball(ball: Ball) -> str:
+    norm = f"metric {ball.metric}" if ball.norm == "metric" else ball.norm
+    if ball.radius is not None:
+        radius = number(ball.radius) + (f" '{ball.unit}'" if ball.unit and ball.unit != "levels" else "")
+    else:
+        radius = f"({', '.join(f'{n}: {number(r)}' for n, r in ball.radii)}) per {ball.per}"
+    tolerance = f" tolerance {number(ball.tolerance)}" if ball.tolerance else ""
+    return f"{norm} <= {radius} in {ball.space}{tolerance}"
