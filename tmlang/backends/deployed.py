@@ -80,9 +80,12 @@ def _scaler(data: bytes, layout: Layout, step: Step) -> dict[str, tuple[Fraction
         table = {str(name): (Fraction(pair[0]), Fraction(pair[1])) for name, pair in raw.items()}
     except (ValueError, TypeError, AttributeError, IndexError, KeyError) as e:
         raise stop(
-            "TM712", "the file of `minmax` is no table of ranges", step.origin, notes=(f"reading it failed: {e}",),
+            "TM712",
+            "the file of `minmax` is no table of ranges",
+            step.origin,
+            notes=(f"reading it failed: {e}",),
             help='write JSON of the form {"temp": [-40, 85], "load": [0, 2]}',
-        ) from e  # fmt: skip
+        ) from e
     plain = [n for n in layout.names if "=" not in n]
     if missing := [n for n in plain if n not in table]:
         raise stop("TM721", f"the file of `minmax` has no range for {', '.join(missing)}", step.origin)
@@ -129,10 +132,12 @@ def _jpeg(args: dict[str, Any], step: Step) -> s.Step:
     installed = f"pillow {PIL.__version__}"
     if not (installed + ".").startswith(wanted.lower() + "."):
         raise stop(
-            "TM729", f"the spec encodes with {wanted}, and {installed} is installed", step.origin,
+            "TM729",
+            f"the spec encodes with {wanted}, and {installed} is installed",
+            step.origin,
             notes=("another encoder gives other pixels, so it is another object",),
             help=f'install {wanted}, or write encoder: "{installed}" if that is what is deployed',
-        )  # fmt: skip
+        )
     return s.Jpeg(int(_number(args["quality"])), str(args["subsampling"]))
 
 
