@@ -119,7 +119,7 @@ def _tally_threat(
         threat.clean_errors,
         counts,
         columns,
-        attacks=_attack_columns(evaluation, units, counts),
+        attacks=_attack_columns(reader, units, counts),
         restriction=restriction,
     )
 
@@ -231,31 +231,17 @@ def _side_columns(threat: Threat, clean: Sequence[Record], units: Sequence[Unit]
         yield column("semantic_validity", sum(judged), sum(judged) + unjudged, k.broken, gap)
 
 
-def _attack_columns(evaluation: EvaluationPlan, units: Sequence[Unit], k: Counts) -> tuple[tuple[str, Column], ...]:
+def _attack_columns(reader: Reader, units: Sequence[Unit], k: Counts) -> tuple[tuple[str, Column], ...]:
     """``attack_success`` of each attack alone; only ``attribution: full`` runs every attack on every unit."""
-    if evaluation.attribution != "full":
+    if reader.evaluation.attribution != "full":
         return ()
-    broken: dict[str, int] = {}
-    open_: dict[str, int] = {}
-    for unit in units:
-        for label, fell, unfinished in unit.attacks:
-            broken[label] = broken.get(label, 0) + fell
-            open_[label] = open_.get(label, 0) + unfinished
-    possible = k.cc + k.cu
-    return tuple(
-        (
-            label,
-            column(
-                "attack_success",
-                n,
-                n + open_[label] + k.cu,
-                possible,
-                Gap("attack unfinished", open_[label]),
-                _unknown(k),
-            ),
-        )
-        for label, n in broken.items()
-    )
+    found = []
+    for stage in reader.attacks:
+        alone = [a for u in units for a in u.attacks if a[0] == stage.label]
+        broken, open_ = sum(a[1] for a in alone), sum(a[2] for a in alone)
+        gaps = Gap("attack unfinished", open_), _unknown(k)
+        found.append((stage.label, column("attack_success", broken, broken + open_ + k.cu, k.cc + k.cu, *gaps)))
+    return tuple(found)
 
 
 def _distance_columns(threat: Threat, units: Sequence[Unit]) -> Iterator[Column]:

@@ -1,0 +1,124 @@
+"""Short ways to write a threat, an evaluation and its records for the tests of the audit and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from tmlang.audit.record import Record
+from tmlang.meaning.models import Data, Decide, Model, Network, Randomness, Take, Truth
+from tmlang.meaning.spaces import Cell, Space
+from tmlang.meaning.threats import Access, Ball, Goal, Mutable, Threat
+from tmlang.meaning.values import Artifact, Call
+from tmlang.plan.ir import EvaluationPlan, Plan, Stage
+
+LINF = Ball("linf", "px", Fraction(1, 8))
+
+
+def threat(**changes: Any) -> Threat:
+    """Untargeted linf, clean errors count as failures, white box."""
+    plain = Threat(
+        name="t",
+        model="net",
+        data="test",
+        allow=LINF,
+        minimize=None,
+        mutable=Mutable("all"),
+        goal=Goal("untargeted"),
+        access=Access("white_box"),
+        clean_errors="fail",
+    )
+    return replace(plain, **changes)
+
+
+def attack(label: str = "a", **changes: Any) -> Stage:
+    stage = Stage(f"e/{label}", label, "attack", "native", "apgd", "witness", "exact", "white_box", ())
+    return replace(stage, **changes)
+
+
+def certifier(label: str = "c", **changes: Any) -> Stage:
+    stage = Stage(f"e/{label}", label, "certify", "auto_lirpa", "crown", "bound", "outer", "white_box", ())
+    return replace(stage, **changes)
+
+
+def solver(label: str = "s", **changes: Any) -> Stage:
+    stage = Stage(f"e/{label}", label, "enumerate", "native", "enumerate", "complete", "exact", "white_box", ())
+    return replace(stage, **changes)
+
+
+def evaluation(*stages: Stage, name: str = "e", **changes: Any) -> EvaluationPlan:
+    return replace(EvaluationPlan(name, "t", stages, 0), **changes)
+
+
+class Rows:
+    """Collects records: ``rows.clean("u1")``, ``rows.attack("u1", "a", "broken")``, ``rows.proof("u1", "c", ...)``."""
+
+    def __init__(self, name: str = "e") -> None:
+        self.name = name
+        self.all: list[Record] = []
+        self._clean: dict[str, Record] = {}
+
+    def clean(self, unit: str, status: str = "cc", label: int = 0, **changes: Any) -> Rows:
+        decision = {"cc": label, "cw": label + 1, "cr": -1, "cu": None}[status]
+        row = Record(self.name, "clean", unit, unit.split("->")[0], label, status, decision, "none")  # type: ignore[arg-type]
+        self._clean[unit] = replace(row, **changes)
+        self.all.append(self._clean[unit])
+        return self
+
+    def _row(self, unit: str, stage: str, changes: dict[str, Any]) -> Rows:
+        base = replace(self._clean[unit], stage=stage, within_scope=None, label_reviewed=None)
+        self.all.append(replace(base, **changes))
+        return self
+
+    def attack(self, unit: str, stage: str = "a", outcome: str = "none", **changes: Any) -> Rows:
+        """``outcome``: a status, or ``broken`` (a witness), ``denied`` (a rejected valid input)."""
+        if outcome == "broken":
+            label = self._clean[unit].label
+            facts: dict[str, Any] = {"status": "valid", "within_scope": True, "within_access": True}
+            facts |= {"observed_failure": True, "counted_failure": True, "decision": label + 1, "rejected": False}
+        elif outcome == "denied":
+            facts = {"status": "valid", "within_scope": True, "within_access": True, "observed_failure": False}
+            facts |= {"rejected": True, "decision": -1}
+        elif outcome == "valid":
+            facts = {"status": "valid", "within_scope": True, "within_access": True, "observed_failure": False}
+        elif outcome == "invalid":
+            facts = {"status": "invalid", "within_scope": False, "rule": "linf"}
+        else:
+            facts = {"status": outcome}
+        return self._row(unit, stage, facts | changes)
+
+    def proof(self, unit: str, stage: str = "c", verdict: str = "certified", **changes: Any) -> Rows:
+        status = verdict if verdict in ("error", "timeout") else "none"
+        return self._row(unit, stage, {"status": status, "verdict": verdict} | changes)
+
+
+def worked_example() -> list[Record]:
+    """The 100 units of EVIDENCE.md section 2: cc 80, cw 12, cr 6, cu 2, W 30, I 10, c 20."""
+    rows = Rows()
+    for i in range(100):
+        unit = f"u{i:03d}"
+        rows.clean(unit, "cc" if i < 80 else "cw" if i < 92 else "cr" if i < 98 else "cu")
+        if i < 80:
+            rows.attack(unit, "a", "broken" if i < 30 else "timeout" if i < 40 else "none")
+            rows.proof(unit, "c", "certified" if i >= 60 else "unknown")
+    return rows.all
+
+
+def plan(evaluations: Iterable[EvaluationPlan], threats: Iterable[Any], **changes: Any) -> Plan:
+    """A plan over 8x8 grey images, one linear model and one data set."""
+    space = Space("px", (1, 8, 8), (Cell("real", Fraction(0), Fraction(1)),))
+    model = Model(
+        "net",
+        "px",
+        ("0", "1", "2"),
+        (),
+        Network("linear"),
+        Decide("argmax", ties="lowest"),
+        Randomness("never"),
+    )
+    file = Artifact("test.npz", "ab" * 32)
+    data = Data("test", "px", Call(("npz",)), file, (Take("all"),), Truth("published", "digits"))
+    whole = Plan(1, (), (space,), (model,), (data,), tuple(threats), tuple(evaluations), ())
+    return replace(whole, **changes)

@@ -1,0 +1,114 @@
+"""From a quantity as a claim names it to its column: ``survival(aa, radius: 1/2, part: flat)``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tmlang.audit.columns import Column, Columns, Extent, Restriction
+from tmlang.audit.record import CLEAN_STAGE, Record
+from tmlang.audit.tally import tally
+from tmlang.audit.units import attack_stages, proof_stages
+from tmlang.meaning.evaluations import Measured
+from tmlang.meaning.values import Distance, Quantity, Symbol, Value
+from tmlang.plan.ir import EvaluationPlan, Plan
+
+NOT_SHARES = frozenset({"median_distance", "mce"})
+"""Quantities that are no share of units."""
+
+
+class NotMeasured(Exception):
+    """The quantity has no value in this run, for the reason given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One measured quantity: its evaluation, its column, and the column's range."""
+
+    evaluation: EvaluationPlan
+    column: Column
+    low: Extent
+    high: Extent
+
+
+def read(measured: Measured, plan: Plan, records: Sequence[Record], voided: frozenset[str]) -> Reading:
+    """The column that ``survival(aa, radius: 1/2, part: flat)`` names; raises :class:`NotMeasured`."""
+    args = dict(measured.args)
+    evaluation = find_evaluation(plan, measured.evaluation, args)
+    columns = tally(
+        evaluation,
+        plan.subject(evaluation.subject),
+        records,
+        restriction=Restriction(
+            part=name_of(args["part"]) if "part" in args else None,
+            radius=_number(args["radius"]) if "radius" in args else None,
+            queries=int(_number(args["queries"])) if "queries" in args else None,
+        ),
+        voided=voided,
+    )
+    if measured.quantity == "mce":
+        column = _mce(columns, read(Measured("corrupted_accuracy", name_of(args["baseline"])), plan, records, voided))
+    elif measured.quantity == "attack_success":
+        wanted = name_of(args["attack"]) if "attack" in args else None
+        named = [c for label, c in columns.attacks if wanted in (None, label)]
+        column = named[0] if len(named) == 1 else None
+    else:
+        column = columns.get(measured.quantity)
+    if column is None:
+        raise NotMeasured(f"no stage of {evaluation.name} measures {measured.quantity.replace('_', ' ')}")
+    if column.low is None or column.high is None:
+        raise NotMeasured(f"{measured.quantity.replace('_', ' ')} is undefined: its denominator is empty")
+    return Reading(evaluation, column, column.low, column.high)
+
+
+def find_evaluation(plan: Plan, name: str, args: dict[str, Value]) -> EvaluationPlan:
+    """The evaluation of that name, at the point of its curve that ``args`` names."""
+    named = [e for e in plan.evaluations if e.name.split("@")[0] == name or e.name == name]
+    found = [e for e in named if all(k in args and _number(args[k]) == _number(v) for k, v in e.at)]
+    if len(found) != 1:
+        raise NotMeasured(f"{name} has {'no' if not found else 'more than one'} point where the claim looks")
+    return found[0]
+
+
+def _mce(columns: Columns, baseline: Reading) -> Column | None:
+    """Error of the corrupted model over the baseline's (Hendrycks and Dietterich, ICLR 2019, section 4)."""
+    own = columns.get("corrupted_accuracy")
+    if own is None or own.low is None or own.high is None:
+        return None
+    if baseline.high == 1:
+        raise NotMeasured("the baseline may make no error, so the ratio is undefined")
+    low, high = (1 - own.high) / (1 - baseline.low), (1 - own.low) / (1 - baseline.high)
+    return Column("mce", own.numerator, own.denominator, low, high)
+
+
+def _number(value: Value) -> Fraction:
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, (Quantity, Distance)):
+        return value.value
+    raise NotMeasured(f"{value!r} is no number")
+
+
+def name_of(value: Value) -> str:
+    """A name or number as it stands in a claim."""
+    if isinstance(value, Symbol):
+        return value.name
+    return value if isinstance(value, str) else str(_number(value))
+
+
+def rests_on(evaluation: EvaluationPlan, quantity: str, args: Iterable[tuple[str, Value]] = ()) -> tuple[str, ...]:
+    """The stages whose records a quantity is read from, as ``<evaluation>/<label>``."""
+    searched = [s.label for s in attack_stages(evaluation)]
+    proved = [s.label for s in proof_stages(evaluation)]
+    found = list(dict.fromkeys(s.label for s in evaluation.stages))
+    of: dict[str, list[str]] = {
+        "survival": searched,
+        "attack_coverage": searched,
+        "certified": proved,
+        "certificate_coverage": proved,
+        "clean_accuracy": [],
+        "reviewed": [],
+        "attack_success": [name_of(v) for k, v in args if k == "attack"],
+    }
+    return tuple(f"{evaluation.name}/{label}" for label in (CLEAN_STAGE, *of.get(quantity, found)))
