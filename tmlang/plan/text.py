@@ -1,0 +1,130 @@
+"""The plan as text that machines read: canonical JSON, its hash, its schema, and the identity of a claim."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+from tmlang.meaning.evaluations import Claim, Measured
+from tmlang.meaning.models import Model
+from tmlang.meaning.threats import Property, Threat
+from tmlang.meaning.values import Symbol
+from tmlang.plan import codec
+from tmlang.plan.codec import FormError
+from tmlang.plan.invariants import InvariantBroken, check_plan, declared_name
+from tmlang.plan.ir import Cost, EvaluationPlan, Plan
+
+_MAX_BYTES = 64 * 1024 * 1024
+
+
+def plan_json(plan: Plan) -> bytes:
+    """Canonical JSON: keys sorted, no spaces, exact fractions, no positions and no folder, a final newline."""
+    return _canonical(codec.encode(plan, Plan))
+
+
+def plan_hash(plan: Plan) -> str:
+    """SHA-256 (hex) of what the plan means: :func:`plan_json` without the hashes of source texts, so that laying a
+    spec out anew changes nothing."""
+    return sha256(plan_json(replace(plan, modules=()))).hexdigest()
+
+
+def plan_from_json(data: bytes, *, root: str = ".") -> Plan:
+    """The plan that ``data`` holds. Strict: :class:`FormError` for anything that is no :func:`plan_json`."""
+    if len(data) > _MAX_BYTES:
+        raise FormError(f"a plan is at most {_MAX_BYTES} bytes long")
+    try:
+        raw = json.loads(data.decode("utf-8"), parse_float=_no_float, object_pairs_hook=_no_repetition)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise FormError(f"the plan is no JSON: {error}") from error
+    try:
+        plan: Plan = codec.decode(raw, Plan, "plan")
+        check_plan(plan, "reading")
+    except RecursionError as error:
+        raise FormError("the plan is too deeply nested") from error
+    except InvariantBroken as error:
+        raise FormError(str(error)) from error
+    return replace(plan, root=root)
+
+
+def plan_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of :func:`plan_json`, made from the types."""
+    return {"title": "tmlang plan", **codec.schema(Plan)}
+
+
+def claim_identity(plan: Plan, claim: Claim, evaluator: Mapping[str, str] | None = None) -> str:
+    """SHA-256 (hex) of what a claim means (EVIDENCE.md section 8): its comparison, the evaluations it reads with their
+    subjects, models, data and spaces, and the reference ``evaluator`` (device, dtype, threads, …) where one is fixed.
+
+    Titles, doc comments, file layout and names of modules do not matter; values, artifacts and thresholds do.
+    """
+    evaluations = [e for e in plan.evaluations if declared_name(e) in {m.evaluation for m in _measured(claim)}]
+    part = _restricted(plan, evaluations)
+    meaning = {
+        "claim": codec.encode(replace(claim, text=""), Claim),
+        "plan": codec.encode(part, Plan),
+        "evaluator": dict(evaluator or {}),
+    }
+    return sha256(_canonical(meaning)).hexdigest()
+
+
+def _measured(claim: Claim) -> list[Measured]:
+    """The quantities of both sides, and the baseline of an ``mce``."""
+    sides = [claim.left, *([claim.right] if isinstance(claim.right, Measured) else [])]
+    baselines = [value for side in sides for key, value in side.args if key == "baseline"]
+    return [*sides, *(Measured("", value.name) for value in baselines if isinstance(value, Symbol))]
+
+
+def _restricted(plan: Plan, evaluations: list[EvaluationPlan]) -> Plan:
+    """Only what ``evaluations`` need, without words that carry no meaning."""
+    subjects = [s for s in plan.subjects if s.name in {e.subject for e in evaluations}]
+    surrogates = {n for s in subjects if isinstance(s, Threat) for n in s.access.surrogates}
+    models = _closed(plan, {s.model for s in subjects} | surrogates)
+    data = {s.data for s in subjects if not isinstance(s, Property)}
+    data |= {s.fitted_on for s in subjects if isinstance(s, Threat) and s.fitted_on}
+    data |= {r.calibrated_on for m in models for r in m.reject if r.calibrated_on}
+    kept_data = [d for d in plan.data if d.name in data]
+    spaces = {m.space for m in models} | {d.space for d in kept_data}
+    return replace(
+        plan,
+        modules=(),
+        spaces=tuple(replace(s, doc="") for s in plan.spaces if s.name in spaces),
+        models=tuple(replace(m, doc="") for m in models),
+        data=tuple(replace(d, doc="") for d in kept_data),
+        subjects=tuple(replace(s, doc="") for s in subjects),
+        evaluations=tuple(_bare(e) for e in evaluations),
+        claims=(),
+        parameters=(),
+        figures=(),
+        warnings=(),
+    )
+
+
+def _bare(evaluation: EvaluationPlan) -> EvaluationPlan:
+    """Without what is worked out from the rest: estimates, explanations, rewrites."""
+    stages = tuple(replace(s, cost=Cost(None, None), reasons=()) for s in evaluation.stages)
+    return replace(evaluation, stages=stages, passes=(), doc="")
+
+
+def _closed(plan: Plan, names: set[str]) -> list[Model]:
+    """The models of these names and the members of their ensembles."""
+    found = [m for m in plan.models if m.name in names]
+    members = {name for m in found if m.ensemble for name in m.ensemble[0]}
+    return found if members <= names else _closed(plan, names | members)
+
+
+def _canonical(value: Any) -> bytes:
+    return (json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def _no_float(text: str) -> Any:
+    raise FormError(f'{text}: a number is a string like "8/255" or a whole number')
+
+
+def _no_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise FormError("a key stands twice in one object")
+    return found
