@@ -25,11 +25,10 @@ import torch
 from torch import nn
 
 from tmlang.backends.contract import BackendRefusal, Candidates, Job
-from tmlang.backends.domain import Domain
 from tmlang.backends.oracle import QueryLimit
 from tmlang.backends.steps import value_of
 from tmlang.base.exact import round_down
-from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Threat
+from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Threat
 from tmlang.meaning.values import Distance, Quantity, Symbol
 
 if TYPE_CHECKING:
@@ -64,17 +63,24 @@ def isolated(seeds: Sequence[int]) -> Iterator[int]:
 
 
 def searched_ball(threat: Threat, norms: Sequence[str]) -> Ball | Anything | None:
-    """The ball that a library with these ``norms`` searches: of an intersection the first that it knows, ``None`` for a
-    threat that minimizes. Raises :class:`BackendRefusal` when there is none."""
+    """The ball that a library with these ``norms`` searches: of several the first that it knows, ``None`` for a threat
+    that minimizes. Raises :class:`BackendRefusal` when there is none."""
     if threat.allow is None:
         return None
-    parts: tuple[Allowed, ...] = threat.allow.parts if isinstance(threat.allow, Both) else (threat.allow,)
-    for part in parts:
+    for part in _leaves(threat.allow):
         if isinstance(part, Ball) and part.norm in norms:
             return part
         if isinstance(part, Anything) and "anything" in norms:
             return part
     raise BackendRefusal(f"`allow:` of {threat.name} has no ball in {', '.join(norms)}")
+
+
+def _leaves(allowed: Allowed) -> Iterator[Allowed]:
+    if isinstance(allowed, (Both, Either)):
+        for part in allowed.parts:
+            yield from _leaves(part)
+    else:
+        yield allowed
 
 
 @dataclass(frozen=True)
@@ -125,8 +131,8 @@ def frame(sets: ThreatSet, ball: Ball | Anything | None, *, per_example: bool) -
 
 def _domain(sets: ThreatSet) -> tuple[Tensor, Tensor]:
     """The box of the space, (1, *shape) each."""
-    domain, shape = Domain(sets.space), (1, *sets.space.shape)
-    return torch.from_numpy(domain.low.reshape(shape)), torch.from_numpy(domain.high.reshape(shape))
+    shape = (1, *sets.space.shape)
+    return torch.from_numpy(sets.domain.low.reshape(shape)), torch.from_numpy(sets.domain.high.reshape(shape))
 
 
 def _reach(sets: ThreatSet, ball: Ball | Anything | None, widest: float) -> tuple[float | None, str]:

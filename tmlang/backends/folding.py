@@ -1,0 +1,141 @@
+"""The attacked object as a verifier can read it: one affine layer for the steps in front, the network, an affine map.
+
+Verifiers are sound for chains that begin with a convolution or a matrix (an elementwise operation on the input made
+l2 and l1 bounds of auto-LiRPA unsound), so normalization becomes a 1x1 convolution with a diagonal weight. Everything
+is in float64: the difference to the object's own arithmetic is the gap that a certificate states.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from tmlang.backends import steps as s
+from tmlang.backends.contract import BackendRefusal
+from tmlang.backends.decision import Decision
+from tmlang.backends.deployed import Deployed, external_layout, joined
+from tmlang.backends.steps import Layout
+from tmlang.meaning.models import Model
+from tmlang.meaning.spaces import Space
+
+Tensor = torch.Tensor
+
+
+class Body(nn.Module):
+    """External values (n, *shape) to what stands behind ``network:`` (n, H), float64, no dropout, no gradients kept."""
+
+    def __init__(self, front: nn.Module, network: nn.Module) -> None:
+        super().__init__()
+        self.front, self.network = front, network
+
+    def forward(self, x: Tensor) -> Tensor:
+        return joined(self.network(self.front(x)))
+
+
+@dataclass(frozen=True)
+class Folded:
+    """``scores = matrix @ body(x) + offset``: ``matrix`` (K, H), ``offset`` (K,), float64. ``model``: what it stands for."""
+
+    body: Body
+    matrix: Tensor
+    offset: Tensor
+    model: Model
+
+    def scores(self, x: Tensor) -> Tensor:
+        """(n, K) class scores in float64."""
+        scores: Tensor = self.body(x.double()) @ self.matrix.T + self.offset
+        return scores
+
+
+def fold(network: nn.Module, decide: Callable[[Tensor], Tensor], space: Space, x: Tensor) -> Folded:
+    """``network`` and ``decide`` are what an oracle opens, ``x`` (n, *shape) some inputs.
+
+    Raises :class:`BackendRefusal` for objects that are no affine map around a network.
+    """
+    if not isinstance(network, Deployed) or not isinstance(decide, Decision):
+        raise BackendRefusal("the attacked object is not a torch network that can be opened")
+    front = _front(network, external_layout(space, decide.model.steps))
+    body = Body(front, _stripped(network.network)).double().eval()
+    for parameter in body.parameters():
+        parameter.requires_grad_(False)
+    with torch.no_grad():
+        width = body(x[:1].double()).shape[1]
+        matrix, offset = _affine(network, width)
+    classes = len(decide.model.classes)
+    return Folded(body, matrix[:classes], offset[:classes], decide.model)
+
+
+def _stripped(network: nn.Module) -> nn.Module:
+    """A copy in which dropout, which does nothing in evaluation mode, is gone: verifiers trip over it."""
+    holder = nn.Sequential(copy.deepcopy(network))
+    for module in list(holder.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)):
+                setattr(module, name, nn.Identity())
+    return holder[0]
+
+
+def _affine(network: Deployed, width: int) -> tuple[Tensor, Tensor]:
+    """Matrix and offset of the steps behind the network and the reading of the scores, from unit vectors."""
+    if strange := [type(f).__name__ for f in network.post_steps if not isinstance(f, s.Affine)]:
+        raise BackendRefusal(f"the steps behind the network are not affine: {', '.join(strange)}")
+    behind = nn.Sequential(*copy.deepcopy(network.post_steps), copy.deepcopy(network.lift)).double()
+    offset: Tensor = behind(torch.zeros(1, width, dtype=torch.float64))[0]
+    matrix: Tensor = (behind(torch.eye(width, dtype=torch.float64)) - offset).T
+    return matrix, offset
+
+
+def _front(network: Deployed, layout: Layout) -> nn.Module:
+    """The steps in front as reorderings of axes and one channel map ``M z + b`` behind them."""
+    if not network.steps:
+        return nn.Identity()
+    axis = layout.axis or 0
+    channels = layout.shape[axis]
+    matrix, bias = torch.eye(channels, dtype=torch.float64), torch.zeros(channels, dtype=torch.float64)
+    reorderings: list[nn.Module] = []
+    for step in network.steps:
+        if isinstance(step, s.Permute):
+            reorderings.append(copy.deepcopy(step))
+            axis = step.order.index(axis)
+        elif isinstance(step, s.Affine):
+            scale, shift = _scale_and_shift(step, channels)
+            matrix, bias = scale[:, None] * matrix, scale * bias + shift
+        elif isinstance(step, s.ReverseChannels):
+            matrix, bias = matrix.flip(0), bias.flip(0)
+        else:
+            raise BackendRefusal(f"the step {type(step).__name__} is not folded into the network yet")
+    if axis != 0:
+        raise BackendRefusal("a channel map is folded only where channels come first, as the network reads them")
+    return nn.Sequential(*reorderings, _channel_map(matrix, bias, len(layout.shape)))
+
+
+def _scale_and_shift(step: s.Affine, channels: int) -> tuple[Tensor, Tensor]:
+    """``a`` and ``b`` (C,) of ``a z + b``, the one affine map that the step's operations make."""
+
+    def along(value: Tensor | None, default: float) -> Tensor:
+        full = torch.full((channels,), default, dtype=torch.float64)
+        return full if value is None else full * 0 + value.double().reshape(-1)
+
+    multiply = along(step.multiply, 1) / along(step.divide, 1)
+    return multiply, along(step.add, 0) - along(step.subtract, 0) * multiply
+
+
+def _channel_map(matrix: Tensor, bias: Tensor, axes: int) -> nn.Module:
+    """A matrix on features, a 1x1 convolution on pictures."""
+    size = len(bias)
+    layer: nn.Module
+    if axes == 1:
+        layer = nn.Linear(size, size)
+        weight = matrix
+    elif axes == 3:
+        layer = nn.Conv2d(size, size, 1)
+        weight = matrix[:, :, None, None]
+    else:
+        raise BackendRefusal(f"a channel map over {axes} axes is not folded yet")
+    layer = layer.double()
+    layer.load_state_dict({"weight": weight, "bias": bias})
+    return layer

@@ -1,0 +1,82 @@
+"""What auto-LiRPA 0.3 needs beside a current torch and numpy: four shims, each with its reason, none left behind.
+
+The library was written for torch < 1.13. Two shims concern names that it imports, so they stand only while it is
+imported; one mends its own class; one stands only while it reads a graph.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import torch
+
+_MISSING = object()
+
+
+@contextmanager
+def _standing_in(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """``owner.name = value`` for a while."""
+    before = getattr(owner, name, _MISSING)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if before is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
+
+
+def _set_opset_version(version: int) -> None:
+    exporter: Any = import_module("torch.onnx._internal.torchscript_exporter._globals")
+    exporter.GLOBALS.export_onnx_opset_version = version
+
+
+def _attribute(node: Any, name: str) -> Any:
+    return getattr(node, node.kindOf(name))(name)
+
+
+def load() -> Any:
+    """The module ``auto_LiRPA``, mended. Raises ``ImportError`` when it is not installed."""
+    if "auto_LiRPA" in sys.modules:
+        return sys.modules["auto_LiRPA"]
+    # 1. `from numpy.lib.arraysetops import isin` (never used): numpy 2 made the module private.
+    arraysetops = types.ModuleType("numpy.lib.arraysetops")
+    arraysetops.__dict__["isin"] = import_module("numpy").isin
+    # 2. `from torch.onnx.symbolic_helper import _set_opset_version`: torch 2 keeps it in its exporter's globals.
+    helper = import_module("torch.onnx.symbolic_helper")
+    sys.modules["numpy.lib.arraysetops"] = arraysetops
+    try:
+        with _standing_in(helper, "_set_opset_version", _set_opset_version):
+            library = import_module("auto_LiRPA")
+    finally:
+        del sys.modules["numpy.lib.arraysetops"]
+    # 3. `BoundedModule._named_members(get, prefix, recurse)`: torch 2 passes `remove_duplicate` as well.
+    original = library.BoundedModule._named_members
+
+    def named_members(self: Any, get: Any, prefix: str = "", recurse: bool = True, **_: Any) -> Any:
+        return original(self, get, prefix, recurse)
+
+    library.BoundedModule._named_members = named_members
+    return library
+
+
+@contextmanager
+def reading_graphs() -> Iterator[None]:
+    """While a ``BoundedModule`` is made.
+
+    4. It reads attributes of graph nodes as ``node[name]``, which torch 2 no longer offers. The opset version that it
+    sets (12) for the exporter is taken back.
+    """
+    exporter: Any = import_module("torch.onnx._internal.torchscript_exporter._globals")
+    before = exporter.GLOBALS.export_onnx_opset_version
+    try:
+        with _standing_in(torch._C.Node, "__getitem__", _attribute):
+            yield
+    finally:
+        exporter.GLOBALS.export_onnx_opset_version = before
