@@ -112,8 +112,8 @@ class Method:
     carries: Mapping[str, Carried] = field(default_factory=dict)
     refused: Mapping[str, Refusal] = field(default_factory=dict)
     cost: Mapping[str, str] = field(default_factory=dict)
-    reach: str | None = None
-    """How far its steps can lead together, over the arguments and ``radius``."""
+    reach: tuple[str, ...] = ()
+    """How far its steps lead together, over the arguments and ``radius``; the first with all its arguments counts."""
     arguments: Mapping[str, Argument] = field(default_factory=dict)
 
     @property
@@ -208,6 +208,7 @@ _LISTS: dict[str, tuple[str, ...] | None] = {
     "through": THROUGH,
     "networks": NETWORKS,
     "budget_arguments": None,
+    "reach": None,
 }
 _WORDS: dict[str, tuple[str, ...]] = {
     "role": ROLES,
@@ -243,8 +244,10 @@ def _method(backend: str, name: str, row: dict[str, Any], where: str) -> Method:
         row[table] = dict(row.get(table, {}))
     row["cost"] = dict(row.get("cost", {}))
     _only(row["cost"], {"forward", "backward"}, f"{where} cost")
-    for formula, extra in [*((f, set()) for f in row["cost"].values()), (row.get("reach"), {"radius"})]:
-        _formula(formula, {*row["arguments"], *extra}, where)
+    for formula in row["cost"].values():
+        _formula(formula, set(row["arguments"]), where)
+    for formula in row.get("reach", ()):
+        _formula(formula, {*row["arguments"], "radius"}, where)
     if row.get("status", "available") == "available" and ":" not in row["implementation"]:
         raise ManifestError(f"{where}: an available method names its class as module:Class")
     return Method(backend=backend, name=name, **row)
@@ -284,9 +287,7 @@ def _refusal(row: Mapping[str, Any], key: str, where: str) -> Refusal:
     return Refusal(row["by"], row["because"])
 
 
-def _formula(text: str | None, names: set[str], where: str) -> None:
-    if text is None:
-        return
+def _formula(text: str, names: set[str], where: str) -> None:
     try:
         unknown = variables(text) - names
     except FormulaError as error:

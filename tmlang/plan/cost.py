@@ -7,24 +7,20 @@ from fractions import Fraction
 from math import ceil
 
 from tmlang.meaning.models import Data
-from tmlang.meaning.threats import Subject, Threat
+from tmlang.meaning.threats import Property, Subject, Threat
 from tmlang.plan.capability import Method
-from tmlang.plan.formula import FormulaError, evaluate
+from tmlang.plan.formula import first_known
 from tmlang.plan.ir import Cost, EvaluationPlan, Plan
 
 
 def unit_cost(method: Method, numbers: Mapping[str, Fraction], subject: Subject) -> Cost:
     """Passes per unit from the manifest's formulas; a query limit cuts the forward passes of an attack."""
     forward, backward = (_passes(method.cost.get(way), numbers) for way in ("forward", "backward"))
-    limit = subject.access.queries if isinstance(subject, Threat) and method.role == "attack" else None
-    if limit is not None and subject_is_queried(subject) and forward is not None:
-        forward = min(forward, limit)
+    if isinstance(subject, Threat) and method.role == "attack" and subject.access.level != "transfer":
+        limit = subject.access.queries
+        if limit is not None and forward is not None:
+            forward = min(forward, limit)
     return Cost(forward, backward)
-
-
-def subject_is_queried(subject: Subject) -> bool:
-    """Whether an attack's passes go to the object itself (and not to surrogates)."""
-    return not (isinstance(subject, Threat) and subject.access.level == "transfer")
 
 
 def examples(data: Data) -> int | None:
@@ -40,25 +36,20 @@ def units_per_example(plan: Plan, subject: Subject) -> int:
     return 1
 
 
-def total(plan: Plan, evaluation: EvaluationPlan) -> tuple[int | None, Cost]:
-    """Units of an evaluation and the passes of all its stages and repeats over them, where known."""
+def total(plan: Plan, evaluation: EvaluationPlan) -> tuple[int | None, Cost, tuple[str, ...]]:
+    """Units of an evaluation, the passes of its stages and repeats over them, and the stages whose cost is not known."""
     subject = plan.subject(evaluation.subject)
-    count = examples(plan.data_set(subject.data)) if hasattr(subject, "data") else 1
+    count = 1 if isinstance(subject, Property) else examples(plan.data_set(subject.data))
     units = None if count is None else count * units_per_example(plan, subject)
-    runs = None if units is None else units * evaluation.repeats
-    costs = [stage.cost for stage in evaluation.stages]
-    return units, Cost(_sum([c.forward for c in costs], runs), _sum([c.backward for c in costs], runs))
+    unknown = tuple(s.label for s in evaluation.stages if s.cost.forward is None or s.cost.backward is None)
+    if units is None:
+        return None, Cost(None, None), unknown
+    runs = units * evaluation.repeats
+    forward = runs * sum(s.cost.forward or 0 for s in evaluation.stages)
+    backward = runs * sum(s.cost.backward or 0 for s in evaluation.stages)
+    return units, Cost(forward, backward), unknown
 
 
 def _passes(formula: str | None, numbers: Mapping[str, Fraction]) -> int | None:
-    if formula is None:
-        return None
-    try:
-        return ceil(evaluate(formula, numbers))
-    except FormulaError:  # an optional argument that was not given
-        return None
-
-
-def _sum(parts: list[int | None], times: int | None) -> int | None:
-    known = [part for part in parts if part is not None]
-    return sum(known) * times if times is not None and len(known) == len(parts) else None
+    value = None if formula is None else first_known((formula,), numbers)
+    return None if value is None else ceil(value)

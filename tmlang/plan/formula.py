@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from operator import add, mul, sub, truediv
 
@@ -28,6 +28,14 @@ def variables(text: str) -> set[str]:
 def evaluate(text: str, values: Mapping[str, Fraction]) -> Fraction:
     """The exact value. Raises :class:`FormulaError` for a name without a value and for a division by zero."""
     return _value(_parse(text), text, values)
+
+
+def first_known(formulas: Iterable[str], values: Mapping[str, Fraction]) -> Fraction | None:
+    """The value of the first formula whose names all have one; ``None`` when there is none."""
+    for text in formulas:
+        if variables(text) <= values.keys():
+            return evaluate(text, values)
+    return None
 
 
 def _parse(text: str) -> ast.expr:

@@ -18,7 +18,7 @@ from tmlang.meaning.values import Call, Value
 from tmlang.plan.arguments import Resolution, path_span
 from tmlang.plan.asked import balls, without_gradient
 from tmlang.plan.capability import Capabilities, Carried, Method
-from tmlang.plan.formula import FormulaError, evaluate
+from tmlang.plan.formula import first_known
 from tmlang.plan.support import Obstacle, Support, carries_words, grants, support
 from tmlang.plan.written import number
 
@@ -189,19 +189,16 @@ class Matcher:
     def _reach(self, method: Method, call: Call, threat: Threat, numbers: dict[str, Fraction]) -> None:
         """Warn when all steps together cannot cross the ball."""
         found = balls(threat.allow)
-        if method.reach is None or len(found) != 1 or found[0].radius is None or found[0].norm == "l2_rms":
+        if len(found) != 1 or found[0].radius is None or found[0].norm == "l2_rms":
             return
         radius = found[0].radius + found[0].tolerance
-        try:
-            reach = evaluate(method.reach, {**numbers, "radius": radius})
-        except FormulaError:  # an optional argument that was not given
-            return
-        if reach < radius:
+        reach = first_known(method.reach, {**numbers, "radius": radius})
+        if reach is not None and reach < radius:
             self._say(
                 "TM515",
                 f"the steps of {method.path} lead {number(reach)} far, the radius is {number(radius)}",
                 call,
-                notes=(f"{method.reach} = {number(reach)}",),
+                notes=(f"{number(reach)} = " + " or ".join(method.reach),),
                 help="take more or longer steps: a weak search would pass for a strong model",
             )
 
