@@ -37,7 +37,7 @@ def units_per_example(plan: Plan, subject: Subject) -> int:
 
 
 def total(plan: Plan, evaluation: EvaluationPlan) -> tuple[int | None, Cost, tuple[str, ...]]:
-    """Units of an evaluation, the passes of its stages and repeats over them, and the stages whose cost is not known."""
+    """Units of an evaluation, the passes of its stages over them, and the stages whose cost is not known."""
     subject = plan.subject(evaluation.subject)
     count = 1 if isinstance(subject, Property) else examples(plan.data_set(subject.data))
     units = None if count is None else count * units_per_example(plan, subject)

@@ -1,0 +1,85 @@
+"""``tmc check``: does a spec mean one thing?"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tmlang.base.source import Source
+from tmlang.cli.front import Front, add_format, add_settings, exit_code, read_spec, show
+from tmlang.diagnostics.model import Diagnostic
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+_EPILOG = """\
+examples:
+  tmc check spec.tm                      look, and say what is wrong
+  tmc check *.tm --format concise        one line per finding, for editors and CI
+  tmc check spec.tm --fix                apply the fixes that have one meaning
+  tmc check spec.tm --artifacts          also open the model and the data
+"""
+_ROUNDS = 20
+
+
+def add_parser(subparsers: _SubParsersAction[Any]) -> None:
+    parser = subparsers.add_parser(
+        "check",
+        help="say whether a spec means one thing, and if not, where and why",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("files", metavar="FILE", nargs="+")
+    add_format(parser)
+    add_settings(parser)
+    parser.add_argument("--fix", action="store_true", help="apply the fixes that have one meaning, in place")
+    parser.add_argument("--artifacts", action="store_true", help="also open and probe models and data")
+
+
+def run(args: argparse.Namespace) -> int:
+    settings = dict(args.settings)
+    fronts = [_fixed(path, settings) if args.fix else read_spec(path, settings) for path in args.files]
+    found: list[Diagnostic] = [d for front in fronts for d in front.diagnostics]
+    if args.artifacts:
+        found += [d for front in fronts if front.plan for d in _artifacts(front)]
+    show(found, args.format)
+    if args.format == "text":
+        for front in fronts:
+            if front.plan is not None:
+                print(f"{front.path}: {_summary(front)}")
+    return exit_code(found)
+
+
+def _summary(front: Front) -> str:
+    assert front.plan is not None
+    counts = ((len(front.plan.evaluations), "evaluation"), (len(front.plan.claims), "claim"))
+    return "means one thing: " + ", ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in counts)
+
+
+def _fixed(path: str, settings: dict[str, str]) -> Front:
+    """The spec after as many rounds of fixes as help; written back whole, and only if something was fixed."""
+    from tmlang.base.files import write_atomically
+    from tmlang.diagnostics.fixes import apply_fixes
+
+    fixed = 0
+    for _ in range(_ROUNDS):
+        front = read_spec(path, settings)
+        if not any(d.fix for d in front.diagnostics):
+            break
+        text, count = apply_fixes(Source(path, Path(path).read_text(encoding="utf-8")), front.diagnostics)
+        if count == 0:
+            break
+        write_atomically(Path(path), text.encode("utf-8"))
+        fixed += count
+    if fixed:
+        sys.stderr.write(f"{path}: {fixed} fixed\n")
+    return front
+
+
+def _artifacts(front: Front) -> tuple[Diagnostic, ...]:
+    from tmlang.execute.probes import probe_artifacts
+
+    assert front.plan is not None
+    return tuple(probe_artifacts(front.plan))

@@ -1,0 +1,36 @@
+"""Whether what a plan asks for is at hand here: built, and its library installed. Asked before a run, not by `check`."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from tmlang.diagnostics.model import Diagnostic
+from tmlang.plan.capability import Backend, Capabilities
+from tmlang.plan.ir import Plan, Stage
+
+
+def unavailable(plan: Plan, capabilities: Capabilities) -> tuple[Diagnostic, ...]:
+    """One diagnostic per stage that cannot run here, at the stage."""
+    found = (_stage(s, capabilities.backend(s.backend)) for e in plan.evaluations for s in e.stages)
+    return tuple(d for d in found if d is not None)
+
+
+def _stage(stage: Stage, backend: Backend | None) -> Diagnostic | None:
+    method = None if backend is None else backend.method(stage.method)
+    if backend is None or method is None:
+        return Diagnostic("TM501", f"there is no {stage.backend}.{stage.method} here", stage.origin)
+    if method.status == "described":
+        return Diagnostic(
+            "TM513",
+            f"{method.path} is described and not built yet: it can be checked and planned, not run",
+            stage.origin,
+            help=f"leave the stage `{stage.label}` out to run the others",
+        )
+    if backend.module and find_spec(backend.module) is None:
+        return Diagnostic(
+            "TM510",
+            f"{method.path} needs {backend.library} {backend.version}, which is not installed",
+            stage.origin,
+            help=f"pip install 'tmlang[{backend.extra}]'",
+        )
+    return None
