@@ -12,6 +12,7 @@ from tmlang.audit.tally import tally
 from tmlang.audit.units import attack_stages, proof_stages
 from tmlang.meaning.evaluations import Measured
 from tmlang.meaning.values import Distance, Quantity, Symbol, Value
+from tmlang.plan.invariants import declared_name
 from tmlang.plan.ir import EvaluationPlan, Plan
 
 NOT_SHARES = frozenset({"median_distance", "mce"})
@@ -64,7 +65,7 @@ def read(measured: Measured, plan: Plan, records: Sequence[Record], voided: froz
 
 def find_evaluation(plan: Plan, name: str, args: dict[str, Value]) -> EvaluationPlan:
     """The evaluation of that name, at the point of its curve that ``args`` names."""
-    named = [e for e in plan.evaluations if e.name.split("@")[0] == name or e.name == name]
+    named = [e for e in plan.evaluations if name in (e.name, declared_name(e))]
     found = [e for e in named if all(k in args and _number(args[k]) == _number(v) for k, v in e.at)]
     if len(found) != 1:
         raise NotMeasured(f"{name} has {'no' if not found else 'more than one'} point where the claim looks")
