@@ -1,0 +1,158 @@
+"""``allow:`` as a union of branches, each an intersection of a box of limits and of balls.
+
+Intersections are multiplied out over unions, so a branch is never more than that. linf balls and what every other ball
+implies per coordinate are limits; several of them meet coordinate by coordinate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from math import floor, isqrt
+
+import numpy as np
+
+from tmlang.backends.interval import Limits
+from tmlang.backends.masks import image_axes
+from tmlang.backends.membership import Ball as BallSet
+from tmlang.backends.membership import CountBall, PatchBall, PowerBall, disc
+from tmlang.diagnostics.stop import stop
+from tmlang.meaning.spaces import Space
+from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Patch, Transform
+
+
+@dataclass(frozen=True, eq=False)
+class Branch:
+    """One branch of the allowed set.
+
+    ``linf``: limits that are part of the set. ``hull``: those limits met with what the ``balls`` imply per coordinate.
+    ``name`` is ``""`` outside a union. ``rule`` names the limits when they are broken.
+    """
+
+    name: str
+    rule: str
+    linf: Limits
+    hull: Limits
+    balls: tuple[BallSet, ...]
+
+
+def branches(space: Space, allow: Allowed | None) -> tuple[Branch, ...]:
+    """The branches in the order written; ``None`` (a threat that minimizes) and ``anything`` are one without limits."""
+    if isinstance(allow, Either):
+        names = allow.names or ("",) * len(allow.parts)
+        named = [(name or str(i), part) for i, (name, part) in enumerate(zip(names, allow.parts, strict=True), 1)]
+    else:
+        named = [("", allow or Anything())]
+    return tuple(_branch(space, name, atoms) for name, part in named for atoms in _alternatives(part))
+
+
+Atom = Ball | Patch | Transform
+
+
+def _alternatives(allow: Allowed) -> list[tuple[Atom, ...]]:
+    """``allow`` as a list of alternatives, each a tuple of parts that hold together."""
+    if isinstance(allow, Either):
+        return [atoms for part in allow.parts for atoms in _alternatives(part)]
+    if isinstance(allow, Both):
+        return [sum(choice, ()) for choice in product(*(_alternatives(part) for part in allow.parts))]
+    return [()] if isinstance(allow, Anything) else [(allow,)]
+
+
+def _branch(space: Space, name: str, atoms: tuple[Atom, ...]) -> Branch:
+    linf = Limits.uniform(space.size, None)
+    hull, rule, balls = linf, "linf", []
+    for atom in atoms:
+        if isinstance(atom, Ball) and atom.norm == "linf":
+            linf = linf.meet(_linf(space, atom))
+            rule = f"linf per {atom.per}" if atom.per else rule
+        else:
+            ball, reach = _ball(space, atom) if isinstance(atom, Ball) else _patch(space, atom)
+            balls.append(ball)
+            hull = hull.meet(reach)
+    return Branch(name, rule, linf, hull.meet(linf), tuple(balls))
+
+
+def _linf(space: Space, ball: Ball) -> Limits:
+    if ball.per is None:
+        assert ball.radius is not None
+        return Limits.uniform(space.size, ball.radius + ball.tolerance)
+    if ball.per == "feature":
+        given = {name: radius + ball.tolerance for name, radius in ball.radii}
+        return Limits(np.arange(space.size), tuple(given.get(name, Fraction(0)) for name in space.features))
+    channel = image_axes(space)[2]
+    if channel is None or len(ball.radii) != space.shape[channel]:
+        raise stop("TM225", f"{len(ball.radii)} radii per channel do not fit `{space.name}`", ball.origin)
+    along = [1] * len(space.shape)
+    along[channel] = -1
+    of = np.broadcast_to(np.arange(len(ball.radii)).reshape(along), space.shape).reshape(-1)
+    return Limits(of, tuple(radius + ball.tolerance for _, radius in ball.radii))
+
+
+def _ball(space: Space, ball: Ball) -> tuple[BallSet, Limits]:
+    """The ball and the limits that it implies."""
+    if ball.radius is None:
+        raise stop("TM225", f"radii per {ball.per} are for linf, not for {ball.norm}", ball.origin)
+    radius = ball.radius + ball.tolerance
+    if ball.norm in ("l0", "pixels_changed"):
+        most = floor(radius)
+        counted = pixel_ball(space, most) if ball.norm == "pixels_changed" else CountBall("l0", most, space.shape)
+        return counted, Limits.uniform(space.size, None if most else Fraction(0))
+    if ball.norm in ("l2", "l2_rms"):
+        bound = radius**2 * (space.size if ball.norm == "l2_rms" else 1)
+        return PowerBall(ball.norm, 2, bound), Limits.uniform(space.size, root(bound))
+    if ball.norm == "l1":
+        return PowerBall("l1", 1, radius), Limits.uniform(space.size, radius)
+    return _metric(space, ball, radius)
+
+
+def pixel_ball(space: Space, most: int) -> CountBall:
+    """At most ``most`` changed pixels; the entries of a vector are pixels of their own."""
+    channels = image_axes(space)[2] if len(space.shape) > 1 else None
+    return CountBall("pixels_changed", most, space.shape, channels)
+
+
+def _metric(space: Space, ball: Ball, radius: Fraction) -> tuple[BallSet, Limits]:
+    metric = next(m for m in space.metrics if m.name == ball.metric)
+    weights = {space.features.index(name): weight for name, weight in metric.weights}
+    limits: list[Fraction | None] = []
+    for j in range(space.size):
+        weight = weights.get(j, Fraction(0))
+        if space.cell(j).kind == "category":
+            limits.append(Fraction(0) if weight > radius else None)
+        else:
+            limits.append(radius / weight if weight else None)
+    return PowerBall(f"metric {metric.name}", 1, radius, weights), Limits(np.arange(space.size), tuple(limits))
+
+
+def _patch(space: Space, patch: Patch | Transform) -> tuple[BallSet, Limits]:
+    if isinstance(patch, Transform):
+        raise stop("TM226", "sets of transforms are not built yet", space.origin)
+    axes = image_axes(space)
+    rows, columns = space.shape[axes[0]], space.shape[axes[1]]
+    stamp = disc(patch.height) if patch.shape == "disc" else np.ones((patch.height, patch.width), np.bool_)
+    top, left = patch.at or (0, 0)
+    if top < 0 or left < 0 or top + stamp.shape[0] > rows or left + stamp.shape[1] > columns:
+        raise stop(
+            "TM226", f"a patch of {stamp.shape[0]} by {stamp.shape[1]} does not lie in {rows} by {columns} pixels",
+            space.origin,
+        )  # fmt: skip
+    ball = PatchBall("patch", stamp, patch.at, space.shape, axes)
+    if patch.at is None:
+        return ball, Limits.uniform(space.size, None)
+    picture = ball.region(patch.at)
+    if axes[2] is not None:
+        picture = np.broadcast_to(np.expand_dims(picture, axes[2]), space.shape)
+    return ball, Limits(picture.reshape(-1).astype(np.intp), (Fraction(0), None))
+
+
+def root(square: Fraction) -> Fraction:
+    """A rational at or above the square root, exact for the square of a rational, else above by at most 2**-128."""
+    scale = 1 if _is_square(square) else 1 << 128
+    value = isqrt(square.numerator * square.denominator * scale**2)
+    exact = Fraction(value, square.denominator * scale)
+    return exact if exact**2 == square else exact + Fraction(1, square.denominator * scale)
+
+
+def _is_square(q: Fraction) -> bool:
+    return isqrt(q.numerator) ** 2 == q.numerator and isqrt(q.denominator) ** 2 == q.denominator
