@@ -34,4 +34,5 @@ RULES = (
     Rule("TM732", "the answer depends on the batch", "warning"),
     Rule("TM733", "the gradient is zero", "warning"),
     Rule("TM734", "probabilities instead of logits", "warning"),
+    Rule("TM735", "the data uses a small part of its space", "warning"),
 )

@@ -1,0 +1,96 @@
+"""E, the reference evaluator (EVIDENCE.md section 1): one input at a time, one thread, deterministic kernels, CPU.
+
+Its decisions are the only ones that count. Searches run in any batch; what they find is replayed here.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from tmlang.backends.decision import Decision
+from tmlang.backends.deployed import Deployed
+from tmlang.execute.guard import state_hash
+
+REPLAYS = 3
+"""Identical replays that make a witness, unless E was seen to be bitwise repeatable (then one)."""
+_PROBED = 4
+"""Inputs on which repeatability is measured."""
+
+
+@contextmanager
+def reference_arithmetic() -> Iterator[None]:
+    """One thread, deterministic kernels, no gradients."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.use_deterministic_algorithms(deterministic, warn_only=True)
+        torch.set_num_threads(threads)
+
+
+class Evaluator:
+    """The object under E. ``deployed`` and ``decision`` are the same that a search is shown.
+
+    ``repeatable``: E gave bitwise equal outputs whenever it was asked twice (see :meth:`probe`).
+    """
+
+    def __init__(self, deployed: Deployed, decision: Decision) -> None:
+        self.deployed = deployed
+        self.decision = decision
+        self.repeatable = False
+
+    @property
+    def replays(self) -> int:
+        """How often a failing candidate must give the same decision."""
+        return 1 if self.repeatable else REPLAYS
+
+    def outputs(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, H) outputs of inputs (n, *shape), one at a time; (draws, n, H) for a decision that takes draws."""
+        draws = self.decision.draws
+        with reference_arithmetic():
+            rows = [torch.stack([self.deployed(row[None])[0] for _ in range(draws)]) for row in x]
+        joined = torch.stack(rows, dim=1) if rows else torch.empty(draws, 0, 1)
+        return joined if draws > 1 else joined[0]
+
+    def decide(self, x: torch.Tensor) -> torch.Tensor:
+        """Decisions (n,) int64 of inputs (n, *shape): a class, ``REJECTED``, or ``NO_DECISION``."""
+        return self.decision(self.outputs(x)) if len(x) else torch.empty(0, dtype=torch.int64)
+
+    def probe(self, x: torch.Tensor) -> bool:
+        """Whether three passes over some inputs, with other work between them, are bitwise equal; sets
+        ``repeatable``."""
+        some = x[:_PROBED]
+        first = self.outputs(some)
+        with torch.no_grad():
+            self.deployed(x[: 8 * _PROBED])
+        again = [self.outputs(some) for _ in range(REPLAYS - 1)]
+        self.repeatable = all(torch.equal(first, other) for other in again)
+        return self.repeatable
+
+    def identity(self) -> dict[str, Any]:
+        """What E is: part of the identity of a claim."""
+        return {
+            "object": state_hash(self.deployed),
+            "device": "cpu",
+            "processor": platform.machine(),
+            "dtype": str(self.deployed.dtype).removeprefix("torch."),
+            "batch_size": 1,
+            "threads": 1,
+            "deterministic": True,
+            "torch": torch.__version__,
+            "capability": torch.backends.cpu.get_cpu_capability(),
+        }
+
+
+def modules_in_training(model: nn.Module) -> tuple[str, ...]:
+    """Names of submodules that are not in evaluation mode."""
+    return tuple(name or "the network itself" for name, m in model.named_modules() if m.training)
