@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import io
+import os
+import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tmlang.audit import tensorfile
 from tmlang.audit.record import Record
+from tmlang.audit.schema import SchemaError, from_table, to_table
+from tmlang.base import canonical
+from tmlang.diagnostics.stop import stop
 
-if TYPE_CHECKING:
-    import numpy as np
-
-
-class BundleError(Exception):
-    """The bundle cannot be read or written as it stands. ``code`` is the diagnostic, ``path`` the file at fault."""
-
-    def __init__(self, code: str, message: str, path: str = "") -> None:
-        super().__init__(message)
-        self.code = code
-        self.path = path
+STATEMENT = "statement.json"
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "urn:tmlang:run:v1"
+MAX_FILE = 4 * 1024**3
+_TEMPORARY = ".part"
+_NAME = re.compile(r"[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]{0,127}(/[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]{0,127}){0,7}")
 
 
 class Bundle:
@@ -26,71 +34,243 @@ class Bundle:
     ``write_records``; last ``seal``. Read: ``open`` (sealed bundles only unless ``sealed=False``).
 
     Every file reaches the disk whole (temporary file, fsync, rename) or not at all, so a killed run can be resumed
-    from what is there.
+    from what is there. Whatever cannot be written or read as it stands ends in a ``Stop`` (TM824, TM84x).
     """
+
+    def __init__(self, path: Path, *, writable: bool) -> None:
+        self.path = path
+        self._writable = writable
 
     @classmethod
     def create(cls, path: str | Path) -> Bundle:
         """A new bundle in the empty or absent folder ``path``."""
-        raise NotImplementedError
+        folder = Path(path)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if any(folder.iterdir()):
+                raise stop("TM824", f"`{folder}` is not empty", help="name a new folder, or resume the run in this one")
+        except OSError as error:
+            raise stop("TM824", f"`{folder}` cannot be used: {error.strerror}") from error
+        return cls(folder, writable=True)
 
     @classmethod
     def resume(cls, path: str | Path) -> Bundle:
-        """An unsealed bundle, to be continued."""
-        raise NotImplementedError
+        """An unsealed bundle, to be continued; half-written files are removed."""
+        folder = _folder(path)
+        if (folder / STATEMENT).exists():
+            raise stop("TM847", f"`{folder}` is sealed, so nothing can be added to it")
+        for left in folder.rglob(f"*{_TEMPORARY}"):
+            left.unlink()
+        return cls(folder, writable=True)
 
     @classmethod
     def open(cls, path: str | Path, *, sealed: bool = True) -> Bundle:
-        """A bundle to be read; a sealed one has every hash checked."""
-        raise NotImplementedError
+        """A bundle to be read; of a sealed one every hash is checked."""
+        bundle = cls(_folder(path), writable=False)
+        if sealed:
+            faults = bundle.hash_faults()
+            if faults:
+                raise stop("TM841", f"`{bundle.path}` is not what was sealed: {faults[0]}", notes=tuple(faults[1:20]))
+        return bundle
+
+    # Writing ---------------------------------------------------------------------------------------------------------
+
+    def add_bytes(self, name: str, data: bytes) -> None:
+        """One file, e.g. ``plan.json``; a name that stands already is replaced."""
+        target = self._target(name)
+        temporary = target.with_name(target.name + _TEMPORARY)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+            _sync_folder(target.parent)
+        except OSError as error:
+            raise stop("TM824", f"`{target}` cannot be written: {error.strerror}") from error
 
     def add_text(self, name: str, text: str) -> None:
         """A text file, e.g. ``spec/main.tm``, ``report.md``."""
-        raise NotImplementedError
-
-    def add_bytes(self, name: str, data: bytes) -> None:
-        raise NotImplementedError
+        self.add_bytes(name, text.encode("utf-8"))
 
     def add_json(self, name: str, value: Any) -> None:
         """``value`` as canonical JSON (RFC 8785), e.g. ``environment.json``, ``columns.json``."""
-        raise NotImplementedError
+        self.add_bytes(name, canonical.dumps(value))
 
     def add_candidates(
-        self,
-        x: np.ndarray[Any, Any],
-        originals: np.ndarray[Any, Any],
-        *,
-        space: str,
-        indices: bool = False,
+        self, x: NDArray[Any], originals: NDArray[Any], *, space: str, indices: bool = False
     ) -> tuple[str, ...]:
         """Commit candidates (N, *shape) beside their originals; gives the N references for ``Record.candidate``.
 
         ``indices``: a lattice space's integer indices instead of values.
         """
-        raise NotImplementedError
+        if x.shape != originals.shape:
+            raise ValueError(f"{x.shape} candidates and {originals.shape} originals")
+        name = self._next("candidates", "safetensors")
+        stored = {"space": space, "stored": "indices" if indices else "values"}
+        self.add_bytes(name, tensorfile.write({"x": x, "original": originals}, stored))
+        return tuple(f"{name}#{row}" for row in range(len(x)))
 
     def write_records(self, records: Sequence[Record]) -> str:
         """Commit one batch of rows; gives the file's name."""
-        raise NotImplementedError
+        name = self._next("records", "parquet")
+        buffer = io.BytesIO()
+        pq.write_table(to_table(records), buffer, compression="zstd")
+        self.add_bytes(name, buffer.getvalue())
+        return name
 
     def seal(self, predicate: Mapping[str, Any]) -> str:
-        """Write ``statement.json`` over every file; gives its SHA-256."""
-        raise NotImplementedError
+        """Write ``statement.json`` (in-toto Statement v1) over every file; gives its SHA-256."""
+        subject = [{"name": name, "digest": {"sha256": _digest(self.path / name)}} for name in self.files()]
+        statement = {
+            "_type": STATEMENT_TYPE,
+            "subject": subject,
+            "predicateType": PREDICATE_TYPE,
+            "predicate": dict(predicate),
+        }
+        self.add_json(STATEMENT, statement)
+        self._writable = False
+        return _digest(self.path / STATEMENT)
+
+    def _next(self, folder: str, ending: str) -> str:
+        taken = [int(n.split("/")[1].split(".")[0]) for n in self.files() if n.startswith(folder + "/")]
+        return f"{folder}/{max(taken, default=0) + 1:06d}.{ending}"
+
+    def _target(self, name: str) -> Path:
+        if not self._writable:
+            raise stop("TM847", f"`{self.path}` is not open for writing")
+        return self.path / checked_name(name)
+
+    # Reading ---------------------------------------------------------------------------------------------------------
+
+    def files(self) -> Iterator[str]:
+        """Names of all files, sorted, ``statement.json`` apart. A link or a device is refused (TM843)."""
+        found = []
+        for root, folders, names in os.walk(self.path, followlinks=False):
+            for entry in (*folders, *names):
+                path = Path(root, entry)
+                mode = path.lstat().st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    raise stop("TM843", f"`{path}` is no plain file or folder", help="copy the files themselves")
+            found += [Path(root, name).relative_to(self.path).as_posix() for name in names]
+        return iter(sorted(checked_name(n) for n in found if n != STATEMENT and not n.endswith(_TEMPORARY)))
+
+    def read_bytes(self, name: str) -> bytes:
+        """The file ``name``; it must be a plain file inside the bundle."""
+        path = self.path / checked_name(name)
+        if any(p.is_symlink() for p in (path, *path.parents[: len(Path(name).parents) - 1])):
+            raise stop("TM843", f"`{name}` is a link", help="copy the file itself into the bundle")
+        try:
+            if path.stat().st_size > MAX_FILE:
+                raise stop("TM842", f"`{name}` is larger than {MAX_FILE} bytes")
+            return path.read_bytes()
+        except OSError as error:
+            raise stop("TM842", f"`{name}` cannot be read: {error.strerror}") from error
+
+    def text(self, name: str) -> str:
+        try:
+            return self.read_bytes(name).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise stop("TM842", f"`{name}` is no UTF-8 text") from error
+
+    def json(self, name: str) -> Any:
+        """Strictly read JSON: a repeated key, NaN or unbounded nesting is refused."""
+        try:
+            return canonical.loads(self.read_bytes(name))
+        except canonical.NotCanonical as error:
+            raise stop("TM842", f"`{name}` is not read: {error}") from error
 
     def records(self) -> list[Record]:
         """All rows, in the order in which they were committed."""
-        raise NotImplementedError
+        found: list[Record] = []
+        for name in self.files():
+            if name.startswith("records/"):
+                try:
+                    found += from_table(pq.read_table(io.BytesIO(self.read_bytes(name))))
+                except (SchemaError, pa.ArrowException) as error:
+                    raise stop("TM842", f"`{name}` is not read: {error}") from error
+        return found
 
-    def candidate(self, reference: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """(candidate, original) of a ``Record.candidate`` reference, each (*shape)."""
-        raise NotImplementedError
+    def candidate(self, reference: str) -> tuple[NDArray[Any], NDArray[Any], bool]:
+        """(candidate, original, whether they are lattice indices) of a ``Record.candidate`` reference."""
+        name, _, row = reference.partition("#")
+        file = self.candidates(name)
+        if not row.isdigit() or int(row) >= len(file.tensors["x"]):
+            raise stop("TM844", f"there is no candidate `{reference}`")
+        i = int(row)
+        return file.tensors["x"][i], file.tensors["original"][i], file.metadata["stored"] == "indices"
 
-    def text(self, name: str) -> str:
-        raise NotImplementedError
+    def candidates(self, name: str) -> tensorfile.TensorFile:
+        """A file of candidates: ``x`` and ``original`` of one shape, ``space`` and ``stored`` in its metadata."""
+        try:
+            file = tensorfile.read(self.read_bytes(name))
+        except tensorfile.TensorFileError as error:
+            raise stop("TM842", f"`{name}` is not read: {error}") from error
+        if file.tensors.keys() != {"x", "original"} or file.metadata.keys() != {"space", "stored"}:
+            raise stop("TM842", f"`{name}` holds something else than candidates and their originals")
+        x, original = file.tensors["x"], file.tensors["original"]
+        if x.shape != original.shape or x.dtype != original.dtype or x.ndim < 2:
+            raise stop("TM842", f"`{name}`: candidates and originals differ in shape or kind")
+        return file
 
-    def json(self, name: str) -> Any:
-        raise NotImplementedError
+    def statement(self) -> dict[str, Any]:
+        """The statement, its form checked; TM840 where there is none."""
+        if not (self.path / STATEMENT).is_file():
+            raise stop("TM840", f"`{self.path}` has no {STATEMENT}: it was never sealed", help="let the run finish")
+        found = self.json(STATEMENT)
+        if not isinstance(found, dict) or found.keys() != {"_type", "subject", "predicateType", "predicate"}:
+            raise stop("TM840", f"{STATEMENT} is no in-toto statement")
+        if (found["_type"], found["predicateType"]) != (STATEMENT_TYPE, PREDICATE_TYPE):
+            raise stop("TM840", f"{STATEMENT} is about something else than a run of tmc")
+        if not isinstance(found["subject"], list) or not all(_is_subject(s) for s in found["subject"]):
+            raise stop("TM840", f"{STATEMENT}: a subject is a name and a SHA-256")
+        return found
 
-    def files(self) -> Iterator[str]:
-        """Names of all files, sorted, ``statement.json`` apart."""
-        raise NotImplementedError
+    def hash_faults(self) -> list[str]:
+        """Where the files differ from the statement: changed, missing, or not named in it."""
+        named = {s["name"]: s["digest"]["sha256"] for s in self.statement()["subject"]}
+        there = set(self.files())
+        faults = [f"`{n}` is missing" for n in named.keys() - there]
+        faults += [f"`{n}` is not named in the statement" for n in there - named.keys()]
+        faults += [f"`{n}` has changed" for n in named.keys() & there if _digest(self.path / n) != named[n]]
+        return sorted(faults)
+
+
+def checked_name(name: str) -> str:
+    """``name`` if it is a plain relative path of few, ordinary characters; TM843 otherwise."""
+    if not _NAME.fullmatch(name):
+        raise stop("TM843", f"`{name}` is no name of a file inside a bundle")
+    return name
+
+
+def _folder(path: str | Path) -> Path:
+    folder = Path(path)
+    if not folder.is_dir():
+        raise stop("TM840", f"there is no folder `{folder}`")
+    return folder
+
+
+def _is_subject(entry: Any) -> bool:
+    if not isinstance(entry, dict) or entry.keys() != {"name", "digest"} or not isinstance(entry["name"], str):
+        return False
+    digest = entry["digest"]
+    known = isinstance(digest, dict) and digest.keys() == {"sha256"} and isinstance(digest["sha256"], str)
+    return known and re.fullmatch("[0-9a-f]{64}", digest["sha256"]) is not None
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        hasher = sha256()
+        while chunk := file.read(1 << 20):
+            hasher.update(chunk)
+        return hasher.hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable (the folder's entry, not only the file's bytes)."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -13,6 +13,15 @@ RULES = (
     Rule("TM824", "the output folder cannot be used"),
     Rule("TM825", "a stage failed on some units", "warning"),
     Rule("TM826", "the runner cannot carry this yet"),
+    # Found while a bundle is read or audited.
+    Rule("TM840", "this is not the bundle of a finished run"),
+    Rule("TM841", "the bundle is not what was sealed"),
+    Rule("TM842", "a file of the bundle is not read"),
+    Rule("TM843", "a name or a link leads out of the bundle"),
+    Rule("TM844", "the records do not fit together"),
+    Rule("TM845", "a number does not follow from the records"),
+    Rule("TM846", "a candidate is not what its record says"),
+    Rule("TM847", "a sealed bundle is not written to"),
     # A fault of ours, told by the command line.
     Rule("TM890", "tmc failed in a way that no spec should be able to cause"),
 )
