@@ -1,7 +1,7 @@
 """Euclidean projection onto box ∩ balls, in floating point.
 
 It works on torch tensors of any float type, so that a search and the final rounding (``inward``) share it: exact for
-a box (clamp), for l2 ∩ box and for weighted l1 ∩ box (monotone multipliers, after Duchi et al. 2008 and Croce & Hein 2021,
+a box (clamp), for l2 ∩ box and for weighted l1 ∩ box (monotone multipliers, after Duchi et al. 2008, Croce & Hein 2021,
 section 3.1), by Dykstra's algorithm (Boyle & Dykstra 1986) for several balls.
 """
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -26,7 +26,7 @@ from tmlang.backends.membership import Change
 from tmlang.backends.relations import holds
 from tmlang.diagnostics.stop import stop
 from tmlang.meaning.spaces import Relation, Space
-from tmlang.meaning.threats import Threat
+from tmlang.meaning.threats import Allowed, Threat
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,15 @@ class ThreatSet:
         part._empty = self._empty[at]
         part._boxes = {b: (lower[at], upper[at]) for b, (lower, upper) in self._boxes.items()}
         return part
+
+    def allowing(self, allow: Allowed) -> ThreatSet:
+        """The sets of the same examples with another ``allow:``, everything else kept."""
+        threat = replace(self.threat, allow=allow, minimize=None)
+        other = ThreatSet(
+            self.domain, threat, self.ids, self.originals, self._free, branches(self.space, allow), self.broken
+        )
+        other._empty = self._empty
+        return other
 
     # --- per coordinate -------------------------------------------------------------------------------------------
 

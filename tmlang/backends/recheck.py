@@ -1,0 +1,167 @@
+"""What a backend offered, decided again: is it in the set, and what does the reference evaluator say of it?
+
+No success flag, distance or label of a library gets past this module (EVIDENCE.md sections 1 and 2). Every unit gets
+one row, or two when what was offered lies outside its set: the second is its inward projection, evaluated afresh.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isnan
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tmlang.audit.record import REJECTED, Status
+from tmlang.backends.contract import Candidates
+from tmlang.backends.failure import Failure
+from tmlang.backends.threatset import Membership, ThreatSet
+
+Tensor = torch.Tensor
+Values = NDArray[Any]
+
+
+class Evaluator(Protocol):
+    """E. ``replays``: how often a failing input must give the same decision (1 where E is bitwise repeatable)."""
+
+    @property
+    def replays(self) -> int: ...
+
+    def decide(self, x: Tensor) -> Tensor:
+        """Decisions (n,) int64 of inputs (n, *shape), one at a time: a class, ``REJECTED``, or below: none at all."""
+        ...
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One row. ``x`` (*shape) is the candidate in the space's dtype, ``None`` where there is none to keep.
+
+    ``decision`` is ``None`` without one (nothing offered, not evaluated, non-finite output). ``fails``: F holds under
+    E, replayed; it says nothing about membership, which is ``status`` (``valid`` or ``invalid`` with ``rule``).
+    """
+
+    status: Status
+    message: str | None = None
+    x: Values | None = None
+    rule: str | None = None
+    branch: str | None = None
+    decision: int | None = None
+    rejected: bool | None = None
+    fails: bool | None = None
+    linf: float | None = None
+    l2: float | None = None
+    l1: float | None = None
+    l0: int | None = None
+    distance: float | None = None
+    projected: bool = False
+
+    @property
+    def is_witness(self) -> bool:
+        """A member that fails."""
+        return self.status == "valid" and self.fails is True
+
+
+def recheck(
+    candidates: Candidates, sets: ThreatSet, evaluator: Evaluator, failure: Failure
+) -> tuple[tuple[Facts, ...], ...]:
+    """One or two rows per unit, in order.
+
+    ``error``: the search failed on the unit, or gave an array of another shape, or the object gives no decision on a
+    valid input. ``none``: nothing offered; the original itself is no candidate. ``unstable``: replays disagree.
+    """
+    shape = tuple(candidates.x.shape)
+    if shape != sets.originals.shape or len(candidates.offered) != len(sets) or len(candidates.errors) != len(sets):
+        said = f"the backend returned an array of shape {shape}, and {sets.originals.shape} was asked"
+        return tuple((Facts("error", said),) for _ in range(len(sets)))
+    x = candidates.x.detach().cpu().numpy()
+    rows: list[list[Facts]] = [[Facts("error", e) if e is not None else Facts("none")] for e in candidates.errors]
+    flat = x.reshape(len(sets), -1)
+    moved = (flat != sets.originals.reshape(flat.shape)).any(axis=1)
+    failed = np.array([e is not None for e in candidates.errors], np.bool_)
+    offered = np.flatnonzero(candidates.offered.cpu().numpy() & moved & ~failed)
+    for i, facts in zip(offered, _rows(x[offered], sets.rows(offered), evaluator, failure, offered), strict=True):
+        rows[i] = [facts]
+    outside = np.array([i for i in offered if rows[i][0].status == "invalid"], np.int64)
+    if len(outside):
+        projection = sets.rows(outside).project(x[outside])
+        kept = outside[projection.inside]
+        again = _rows(projection.x[projection.inside], sets.rows(kept), evaluator, failure, kept, projected=True)
+        for i, facts in zip(kept, again, strict=True):
+            rows[i].append(facts)
+    return tuple(tuple(unit) for unit in rows)
+
+
+def _rows(
+    x: Values,
+    sets: ThreatSet,
+    evaluator: Evaluator,
+    failure: Failure,
+    units: NDArray[np.int64],
+    *,
+    projected: bool = False,
+) -> list[Facts]:
+    """Rows of ``x`` (n, *shape), which belong to ``units`` of the failure predicate."""
+    membership = sets.member(x)
+    finite = np.isfinite(x.reshape(len(sets), -1)).all(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = x.astype(sets.domain.dtype)
+    at = np.flatnonzero(finite)
+    f = failure.rows(torch.from_numpy(units[at]))
+    seen = torch.from_numpy(values[at])
+    decisions, fails, stable = _decide(seen, evaluator, f)
+    found = dict(zip(at.tolist(), zip(decisions.tolist(), fails.tolist(), stable.tolist(), strict=True), strict=True))
+    distances = sets.distances(values)
+    return [
+        _facts(m, values[i], found.get(i), {name: float(d[i]) for name, d in distances.items()}, projected)
+        for i, m in enumerate(membership)
+    ]
+
+
+def _decide(x: Tensor, evaluator: Evaluator, failure: Failure) -> tuple[Tensor, Tensor, Tensor]:
+    """Decisions, F, and whether the replays of what fails (or rejects) agree. The rest is decided once."""
+    decisions = evaluator.decide(x)
+    fails = failure(decisions, x)
+    stable = torch.ones(len(x), dtype=torch.bool)
+    counted = torch.nonzero(fails | (decisions == REJECTED)).flatten()
+    for _ in range(evaluator.replays - 1):
+        stable[counted] &= evaluator.decide(x[counted]) == decisions[counted]
+    return decisions, fails, stable
+
+
+def _facts(
+    membership: Membership,
+    x: Values,
+    found: tuple[int, bool, bool] | None,
+    distances: dict[str, float],
+    projected: bool,
+) -> Facts:
+    lengths: dict[str, Any] = {
+        name: None if isnan(distances[name]) else distances[name] for name in ("linf", "l2", "l1")
+    }
+    lengths |= {"l0": int(distances["l0"]), "distance": None if isnan(distances["own"]) else distances["own"]}
+    if found is None:
+        return Facts("invalid", rule=membership.rule, projected=projected)
+    decision, fails, stable = found
+    status: Status = "valid" if membership.inside else "invalid"
+    message = None
+    if membership.inside and not stable:
+        status, message = "unstable", "the replays of this input disagree"
+    elif decision < REJECTED and membership.inside:
+        status, message = (
+            "error",
+            "the object gives no decision on this allowed input (an output is not finite, or a tie)",
+        )
+    return Facts(
+        status=status,
+        message=message,
+        x=x,
+        rule=membership.rule,
+        branch=membership.branch,
+        decision=decision if decision >= REJECTED else None,
+        rejected=decision == REJECTED,
+        fails=fails and stable,
+        projected=projected,
+        **lengths,
+    )
