@@ -1,4 +1,4 @@
-"""Whether what a plan asks for is at hand here: built, and its library installed. Asked before a run, not by `check`."""
+"""Whether what a plan asks for is at hand: built, and its library installed. Asked before a run, not by the checker."""
 
 from __future__ import annotations
 

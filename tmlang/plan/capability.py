@@ -190,6 +190,7 @@ def read_manifest(text: str, file: str) -> Backend:
 
 def _merged(defaults: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     merged = {**defaults, **row}
+    merged.setdefault("arguments", {})
     for table in ("carries", "refused"):
         merged[table] = {**defaults.get(table, {}), **row.get(table, {})}
     # A row that says what it carries or searches takes back what the defaults refuse, and the other way round.
@@ -218,39 +219,60 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "rows": ("whole", "subset", "expanded", "single"),
     "draws": ("none", "torch", "numpy", "seeded"),
 }
+_SCALARS: dict[str, type] = {
+    **dict.fromkeys(("title", "source", "implementation", "symbol"), str),
+    **dict.fromkeys(("seed_argument", "radius_argument", "norm_argument"), str),
+    "minimal": bool,
+    "batch_dependent": bool,
+    "min_classes": int,
+}
+_TEXT_TABLES = ("norm_names", "run_arguments", "cost")
 _REFUSABLE = {*FEATURES, *NORMS, *GOALS, *OBJECTS, *THROUGH, *NETWORKS}
 
 
 def _method(backend: str, name: str, row: dict[str, Any], where: str) -> Method:
-    row = dict(row)
     row["implementation"] = row.pop("class", "")
-    known = {f.name for f in fields(Method)} - {"backend", "name"}
-    _only(row, known, where)
+    _only(row, {f.name for f in fields(Method)} - {"backend", "name"}, where)
     missing = {"title", "source", "role", "evidence", "access"} - row.keys()
     if missing:
         raise ManifestError(f"{where}: {', '.join(sorted(missing))} must be written")
-    for key, allowed in _WORDS.items():
-        if key in row and row[key] not in allowed:
-            raise ManifestError(f"{where}: {key} is {row[key]!r}, not one of {', '.join(allowed)}")
-    for key, words in _LISTS.items():
-        if key in row:
-            row[key] = _words(row[key], words, f"{where} {key}")
-    if not isinstance(row.get("min_classes", 2), int):
-        raise ManifestError(f"{where}: min_classes is a whole number")
-    row["carries"] = _table(row.get("carries", {}), FEATURES, get_args(Carried), f"{where} carries")
-    row["refused"] = {key: _refusal(value, key, where) for key, value in row.get("refused", {}).items()}
-    row["arguments"] = {key: _argument(key, value, where) for key, value in row.get("arguments", {}).items()}
-    for table in ("norm_names", "run_arguments"):
-        row[table] = dict(row.get(table, {}))
-    row["cost"] = dict(row.get("cost", {}))
-    _only(row["cost"], {"forward", "backward"}, f"{where} cost")
-    for formula in row["cost"].values():
-        _formula(formula, set(row["arguments"]), where)
+    for key, value in row.items():
+        row[key] = _entry(key, value, where)
+    names = set(row["arguments"])
+    _only(row.get("cost", {}), {"forward", "backward"}, f"{where} cost")
+    for formula in row.get("cost", {}).values():
+        _formula(formula, names, where)
     for formula in row.get("reach", ()):
-        _formula(formula, {*row["arguments"], "radius"}, where)
+        _formula(formula, {*names, "radius"}, where)
     if row.get("status", "available") == "available" and ":" not in row["implementation"]:
         raise ManifestError(f"{where}: an available method names its class as module:Class")
     return Method(backend=backend, name=name, **row)
+
+
+def _entry(key: str, value: Any, where: str) -> Any:
+    """The value of one key of a method, checked and in its final form."""
+    if key in _WORDS:
+        if value not in _WORDS[key]:
+            raise ManifestError(f"{where}: {key} is {value!r}, not one of {', '.join(_WORDS[key])}")
+        return value
+    if key in _LISTS:
+        return _words(value, _LISTS[key], f"{where} {key}")
+    if key in _SCALARS:
+        if type(value) is not _SCALARS[key]:
+            raise ManifestError(f"{where}: {key} is no {_SCALARS[key].__name__}")
+        return value
+    if not isinstance(value, dict):
+        raise ManifestError(f"{where}: {key} is a table")
+    if key == "carries":
+        return _table(value, FEATURES, get_args(Carried), f"{where} carries")
+    if key == "refused":
+        return {name: _refusal(row, name, where) for name, row in value.items()}
+    if key == "arguments":
+        return {name: _argument(name, row, where) for name, row in value.items()}
+    assert key in _TEXT_TABLES
+    if not all(isinstance(text, str) for text in value.values()):
+        raise ManifestError(f"{where}: {key} holds texts")
+    return value
 
 
 def _argument(name: str, row: Mapping[str, Any], where: str) -> Argument:

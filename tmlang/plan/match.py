@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tmlang.diagnostics.model import Diagnostic, Label
+from tmlang.diagnostics.model import Diagnostic, Label, has_errors
 from tmlang.diagnostics.suggest import did_you_mean, listed
 from tmlang.meaning.evaluations import Program, StageCall
 from tmlang.meaning.models import Model
@@ -77,9 +77,10 @@ class Matcher:
         if isinstance(subject, Threat) and method.role == "attack":
             self._access(method, stage.call, subject)
             self._gradient(method, stage, subject)
-            self._reach(method, stage.call, subject, resolution.numbers())
-        if any(d.is_error for d in self.diagnostics[before:]):
+        if has_errors(self.diagnostics[before:]):
             return None
+        if isinstance(subject, Threat):
+            self._reach(method, stage.call, subject, resolution.numbers())
         return Match(method, arguments, tuple(resolution.numbers().items()), carried.lowering, carried.reasons)
 
     def _method(self, call: Call) -> Method | None:
