@@ -52,7 +52,7 @@ def test_a_row_outweighs_the_defaults(tmp_path: Path) -> None:
         ('reach = ["steps * step_size"]', 'reach = ["open(steps)"]', "arithmetic"),
         ('default = "2"', "default = 2", "default"),
         ('type = "duration"', 'type = "period"', "period"),
-        ('choices = ["ce", "dlr"], ', "", "choices"),
+        ('choices = ["ce", "dlr"]', "", "choices"),
         ('by = "library"', 'by = "weather"', "refused.l1"),
         ("[method.fog]\n", "[method.fog]\nclass = 3\n", "implementation"),
         ('title = "fog"', "", "title"),
