@@ -71,7 +71,7 @@ def test_the_statement_names_every_file_with_its_hash(bundle):
     assert len(named) == 4
 
 
-@pytest.mark.parametrize("change", ["edit", "remove", "add"])
+@pytest.mark.parametrize("change", ["edit", "remove", "add", "hide"])
 def test_any_change_after_sealing_is_found(bundle, change):
     path = sealed(bundle)
     if change == "edit":
@@ -79,7 +79,7 @@ def test_any_change_after_sealing_is_found(bundle, change):
     elif change == "remove":
         (path / "spec/main.tm").unlink()
     else:
-        (path / "note.txt").write_text("x")
+        (path / {"add": "note.txt", "hide": ".note"}[change]).write_text("x")
     with pytest.raises(Stop) as error:
         Bundle.open(path)
     assert code(error) == "TM841"
@@ -87,12 +87,12 @@ def test_any_change_after_sealing_is_found(bundle, change):
 
 def test_an_unsealed_bundle_is_no_evidence_and_can_be_resumed(bundle):
     bundle.write_records(worked_example()[:3])
-    (bundle.path / "records/000002.parquet.part").write_bytes(b"half")
+    (bundle.path / "records/.000002.parquet.x7f").write_bytes(b"half")
     with pytest.raises(Stop) as error:
         Bundle.open(bundle.path)
     assert code(error) == "TM840"
     again = Bundle.resume(bundle.path)
-    assert not list(bundle.path.rglob("*.part"))
+    assert [p.name for p in bundle.path.rglob("*") if p.is_file()] == ["000001.parquet"]
     assert again.write_records(worked_example()[3:5]) == "records/000002.parquet"
     assert again.records() == worked_example()[:5]
 

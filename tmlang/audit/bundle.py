@@ -19,13 +19,13 @@ from tmlang.audit import tensorfile
 from tmlang.audit.record import Record
 from tmlang.audit.schema import SchemaError, from_table, to_table
 from tmlang.base import canonical
+from tmlang.base.files import write_atomically
 from tmlang.diagnostics.stop import stop
 
 STATEMENT = "statement.json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "urn:tmlang:run:v1"
 MAX_FILE = 4 * 1024**3
-_TEMPORARY = ".part"
 _NAME = re.compile(r"[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]{0,127}(/[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]{0,127}){0,7}")
 
 
@@ -59,9 +59,11 @@ class Bundle:
         folder = _folder(path)
         if (folder / STATEMENT).exists():
             raise stop("TM847", f"`{folder}` is sealed, so nothing can be added to it")
-        for left in folder.rglob(f"*{_TEMPORARY}"):
-            left.unlink()
-        return cls(folder, writable=True)
+        bundle = cls(folder, writable=True)
+        for name in bundle._walk():
+            if _is_leftover(name):
+                (folder / name).unlink()
+        return bundle
 
     @classmethod
     def open(cls, path: str | Path, *, sealed: bool = True) -> Bundle:
@@ -78,15 +80,9 @@ class Bundle:
     def add_bytes(self, name: str, data: bytes) -> None:
         """One file, e.g. ``plan.json``; a name that stands already is replaced."""
         target = self._target(name)
-        temporary = target.with_name(target.name + _TEMPORARY)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-            _sync_folder(target.parent)
+            write_atomically(target, data)
         except OSError as error:
             raise stop("TM824", f"`{target}` cannot be written: {error.strerror}") from error
 
@@ -145,7 +141,10 @@ class Bundle:
     # Reading ---------------------------------------------------------------------------------------------------------
 
     def files(self) -> Iterator[str]:
-        """Names of all files, sorted, ``statement.json`` apart. A link or a device is refused (TM843)."""
+        """Names of all whole files, sorted, ``statement.json`` apart. A link or a device is refused (TM843)."""
+        return (checked_name(n) for n in self._walk() if n != STATEMENT and not _is_leftover(n))
+
+    def _walk(self) -> list[str]:
         found = []
         for root, folders, names in os.walk(self.path, followlinks=False):
             for entry in (*folders, *names):
@@ -154,7 +153,7 @@ class Bundle:
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     raise stop("TM843", f"`{path}` is no plain file or folder", help="copy the files themselves")
             found += [Path(root, name).relative_to(self.path).as_posix() for name in names]
-        return iter(sorted(checked_name(n) for n in found if n != STATEMENT and not n.endswith(_TEMPORARY)))
+        return sorted(found)
 
     def read_bytes(self, name: str) -> bytes:
         """The file ``name``; it must be a plain file inside the bundle."""
@@ -230,7 +229,7 @@ class Bundle:
     def hash_faults(self) -> list[str]:
         """Where the files differ from the statement: changed, missing, or not named in it."""
         named = {s["name"]: s["digest"]["sha256"] for s in self.statement()["subject"]}
-        there = set(self.files())
+        there = set(self._walk()) - {STATEMENT}
         faults = [f"`{n}` is missing" for n in named.keys() - there]
         faults += [f"`{n}` is not named in the statement" for n in there - named.keys()]
         faults += [f"`{n}` has changed" for n in named.keys() & there if _digest(self.path / n) != named[n]]
@@ -242,6 +241,11 @@ def checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise stop("TM843", f"`{name}` is no name of a file inside a bundle")
     return name
+
+
+def _is_leftover(name: str) -> bool:
+    """A half-written file of a run that was killed (``base.files`` writes under a hidden name, then renames)."""
+    return name.rpartition("/")[2].startswith(".")
 
 
 def _folder(path: str | Path) -> Path:
@@ -265,12 +269,3 @@ def _digest(path: Path) -> str:
         while chunk := file.read(1 << 20):
             hasher.update(chunk)
         return hasher.hexdigest()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable (the folder's entry, not only the file's bytes)."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
