@@ -58,7 +58,7 @@ def test_a_threshold_decides_by_the_raw_score_up_to_the_last_float(q: Fraction, 
     }[op]
     for positive, negative in (("1", "0"), ("0", "1")):
         spec = model(2, decide=Decide("threshold", op=op, value=q, positive=positive, negative=negative))  # type: ignore[arg-type]
-        made = Deployed(spec, unit_box(1), nn.Flatten(), lambda a: b"")
+        made = Deployed(spec, unit_box(1), nn.Flatten(), lambda _: b"")
         assert Decision(spec)(made(score.reshape(1, 1))).item() == int(positive if holds else negative)
 
 

@@ -115,7 +115,7 @@ def test_quantize_and_its_straight_through_gradient() -> None:
     x = np.array([[0.0, 0.1, 0.49, 0.51, 1.0]], np.float32)
     steps = (step("quantize", levels=F(3)),)
     assert reached(x, *steps).tolist() == [[0.0, 0.0, 0.5, 0.5, 1.0]]
-    through = Deployed(model(2, steps), unit_box(5), Flat(), lambda a: b"", straight_through=True)
+    through = Deployed(model(2, steps), unit_box(5), Flat(), lambda _: b"", straight_through=True)
     leaf = torch.from_numpy(x).requires_grad_(True)
     out = through.raw(leaf)
     assert out.tolist() == [[0.0, 0.0, 0.5, 0.5, 1.0]]
@@ -200,7 +200,7 @@ def test_noise_has_its_spread_and_leaves_other_features_alone() -> None:
 
 def test_reseeding_repeats_the_noise_and_a_written_seed_serves_each_request_alike() -> None:
     steps = (step("noise", kind=Symbol("uniform"), sigma=F(1, 10)),)
-    made = Deployed(model(2, steps), unit_box(4), Flat(), lambda a: b"")
+    made = Deployed(model(2, steps), unit_box(4), Flat(), lambda _: b"")
     x = torch.zeros(2, 4)
     made.reseed(7)
     first, second = made.raw(x), made.raw(x)
@@ -209,7 +209,7 @@ def test_reseeding_repeats_the_noise_and_a_written_seed_serves_each_request_alik
     assert not torch.equal(first, second)
     assert float(first.abs().max()) <= 0.1
     seeded = model(2, steps, random=Randomness("seeded", 7, "the service does"))
-    fixed = Deployed(seeded, unit_box(4), Flat(), lambda a: b"")
+    fixed = Deployed(seeded, unit_box(4), Flat(), lambda _: b"")
     assert torch.equal(fixed.raw(x)[0], fixed.raw(x[:1])[0])
 
 
@@ -225,14 +225,14 @@ def test_gradient_agrees_with_differences_through_every_smooth_step() -> None:
         step("normalize", mean=(F(1, 2),) * 3, std=(F(1, 4),) * 3),
     )
     network = nn.Sequential(nn.Flatten(), nn.Linear(48, 2)).double()
-    made = Deployed(model(2, steps), unit_box(6, 6, 3, dtype="float64"), network, lambda a: b"")
+    made = Deployed(model(2, steps), unit_box(6, 6, 3, dtype="float64"), network, lambda _: b"")
     x = torch.rand(1, 6, 6, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(made, (x,))
 
 
 def test_expectation_averages_draws_and_costs_as_many_rows() -> None:
     steps = (step("noise", kind=Symbol("gaussian"), sigma=F(1)),)
-    made = Deployed(model(2, steps), unit_box(2), Flat(), lambda a: b"")
+    made = Deployed(model(2, steps), unit_box(2), Flat(), lambda _: b"")
     made.reseed(1)
     draws = torch.stack([made(torch.zeros(3, 2)) for _ in range(5)])
     made.reseed(1)
@@ -243,16 +243,16 @@ def test_expectation_averages_draws_and_costs_as_many_rows() -> None:
 
 def test_argmin_is_negated_and_a_score_is_lifted() -> None:
     costs = model(3, decide=Decide("argmin", "lowest"))
-    made = Deployed(costs, unit_box(3), Flat(), lambda a: b"")
+    made = Deployed(costs, unit_box(3), Flat(), lambda _: b"")
     assert made(torch.tensor([[1.0, -2.0, 3.0]])).tolist() == [[-1.0, 2.0, -3.0]]
     rule = Decide("threshold", op=">=", value=F(1), positive="1", negative="0")
-    score = Deployed(model(2, decide=rule), unit_box(1), Flat(), lambda a: b"")
+    score = Deployed(model(2, decide=rule), unit_box(1), Flat(), lambda _: b"")
     assert score(torch.tensor([[1.5], [1.0], [0.0]])).tolist() == [[0.0, 0.5], [0.0, 0.0], [0.0, -1.0]]
 
 
 def test_heads_stand_behind_the_classes_wherever_they_were() -> None:
     network = Network("torch", outputs=(("distance", 1), ("logits", 2)))
-    made = Deployed(model(2, network=network), unit_box(3), Flat(), lambda a: b"")
+    made = Deployed(model(2, network=network), unit_box(3), Flat(), lambda _: b"")
     assert made(torch.tensor([[9.0, 1.0, 2.0]])).tolist() == [[1.0, 2.0, 9.0]]
 
 

@@ -61,7 +61,9 @@ def load_network(model: Model, space: Space, files: Files, *, trust_code: bool) 
             model.origin,
             help="run the attack against a local copy, and bring its candidates with native.replay",
         )
-    loaded.module.eval().requires_grad_(False)
+    loaded.module.eval()
+    for parameter in loaded.module.parameters():
+        parameter.requires_grad_(False)
     return loaded
 
 
