@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 MAX_BYTES = 64 * 1024 * 1024
-MAX_DEPTH = 64
+MAX_DEPTH = 256
 _SAFE_INTEGER = 2**53
 
 

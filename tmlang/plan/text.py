@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
+from tmlang.base import canonical
 from tmlang.meaning.evaluations import Claim, Measured
 from tmlang.meaning.models import Model
 from tmlang.meaning.threats import Property, Threat
@@ -17,12 +17,10 @@ from tmlang.plan.codec import FormError
 from tmlang.plan.invariants import InvariantBroken, check_plan, declared_name
 from tmlang.plan.ir import Cost, EvaluationPlan, Plan
 
-_MAX_BYTES = 64 * 1024 * 1024
-
 
 def plan_json(plan: Plan) -> bytes:
-    """Canonical JSON: keys sorted, no spaces, exact fractions, no positions and no folder, a final newline."""
-    return _canonical(codec.encode(plan, Plan))
+    """Canonical JSON (``base.canonical``): keys sorted, no spaces, exact fractions, no positions and no folder."""
+    return canonical.dumps(codec.encode(plan, Plan))
 
 
 def plan_hash(plan: Plan) -> str:
@@ -33,19 +31,13 @@ def plan_hash(plan: Plan) -> str:
 
 def plan_from_json(data: bytes, *, root: str = ".") -> Plan:
     """The plan that ``data`` holds. Strict: :class:`FormError` for anything that is no :func:`plan_json`."""
-    if len(data) > _MAX_BYTES:
-        raise FormError(f"a plan is at most {_MAX_BYTES} bytes long")
     try:
-        raw = json.loads(data.decode("utf-8"), parse_float=_no_float, object_pairs_hook=_no_repetition)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise FormError(f"the plan is no JSON: {error}") from error
-    try:
-        plan: Plan = codec.decode(raw, Plan, "plan")
+        plan: Plan = codec.decode(canonical.loads(data), Plan, "plan")
         check_plan(plan, "reading")
-    except RecursionError as error:
-        raise FormError("the plan is too deeply nested") from error
-    except InvariantBroken as error:
+    except (canonical.NotCanonical, InvariantBroken) as error:
         raise FormError(str(error)) from error
+    except RecursionError as error:
+        raise FormError("the plan is nested too deeply") from error
     return replace(plan, root=root)
 
 
@@ -67,7 +59,7 @@ def claim_identity(plan: Plan, claim: Claim, evaluator: Mapping[str, str] | None
         "plan": codec.encode(part, Plan),
         "evaluator": dict(evaluator or {}),
     }
-    return sha256(_canonical(meaning)).hexdigest()
+    return sha256(canonical.dumps(meaning)).hexdigest()
 
 
 def _measured(claim: Claim) -> list[Measured]:
@@ -113,18 +105,3 @@ def _closed(plan: Plan, names: set[str]) -> list[Model]:
     found = [m for m in plan.models if m.name in names]
     members = {name for m in found if m.ensemble for name in m.ensemble[0]}
     return found if members <= names else _closed(plan, names | members)
-
-
-def _canonical(value: Any) -> bytes:
-    return (json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n").encode("utf-8")
-
-
-def _no_float(text: str) -> Any:
-    raise FormError(f'{text}: a number is a string like "8/255" or a whole number')
-
-
-def _no_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise FormError("a key stands twice in one object")
-    return found
