@@ -86,6 +86,8 @@ class Decide:
     value: Fraction | None = None
     positive: str | None = None
     negative: str | None = None
+    quantity: str = "score"
+    """What a threshold looks at: ``score``, or the name of a head."""
     origin: Span = field(default=NOWHERE, compare=False)
 
 
@@ -123,6 +125,9 @@ class Model:
     post_steps: tuple[Step, ...] = ()
     """Steps written behind ``network:`` (on its outputs), e.g. ``denormalize``."""
     ensemble: tuple[tuple[str, ...], str] | None = None
+    """Member models by name (empty: the members are ``network`` and ``more_networks``, behind the same steps) and how
+    they are joined: ``mean of probabilities``, ``mean of logits``, ``majority of classes``."""
+    more_networks: tuple[Network, ...] = ()
     doc: str = ""
     origin: Span = field(default=NOWHERE, compare=False)
 

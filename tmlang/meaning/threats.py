@@ -9,7 +9,7 @@ from typing import Literal, Union
 from tmlang.base.source import NOWHERE, Span
 from tmlang.meaning.values import Artifact, Call, Distance, Quantity, Value
 
-Norm = Literal["linf", "l2", "l2_rms", "l1", "l0", "pixels_changed"]
+Norm = Literal["linf", "l2", "l2_rms", "l1", "l0", "pixels_changed", "metric"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Ball:
     ``tolerance`` enlarges the set and is part of it.
     """
 
-    norm: Literal["linf", "l2", "l2_rms", "l1", "l0", "pixels_changed", "metric"]
+    norm: Norm
     space: str
     radius: Fraction | None = None
     radii: tuple[tuple[str, Fraction], ...] = ()
@@ -160,7 +160,7 @@ class Threat:
     allow: Allowed | None
     """``None`` for a threat that minimizes."""
     minimize: tuple[Norm, str] | None
-    """(norm, space): success against distance, no radius."""
+    """(norm, space): success against distance, no radius. ``("metric", space)`` has its name in ``minimize_metric``."""
     mutable: Mutable
     goal: Goal
     access: Access
@@ -171,6 +171,7 @@ class Threat:
     fitted_on: str | None = None
     nature: Nature | None = None
     assumptions: tuple[Assumption, ...] = ()
+    minimize_metric: str | None = None
     doc: str = ""
     origin: Span = field(default=NOWHERE, compare=False)
 

@@ -8,6 +8,8 @@ RULES = (
     Rule("TM703", "a path leaves the folder of the spec"),
     Rule("TM704", "the selection cannot be taken"),
     Rule("TM705", "a remote model is observed, not fixed"),
+    Rule("TM706", "the reader of the data is not fully given"),
+    Rule("TM707", "the prepared data do not lie in their space"),
     # Found when the files are opened (`tmc check --artifacts`, `tmc run`).
     Rule("TM710", "the file is not there"),
     Rule("TM711", "the file is not the one that was named"),
