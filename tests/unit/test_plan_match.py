@@ -132,6 +132,22 @@ def test_a_default_length_is_a_share_of_the_width_of_the_domain(tmp_path: Path) 
     assert arguments["step_size"] == Distance(Fraction(51, 2), "px")
 
 
+def test_a_default_length_in_radii_follows_the_ball_or_is_recorded_as_a_share(tmp_path: Path) -> None:
+    def step(threat: Threat) -> Any:
+        text = (manifests(tmp_path) / "toy.toml").read_text(encoding="utf-8")
+        text = text.replace(
+            'type = "distance", default = "1/10"', 'type = "distance", default = "5/2 * radius / steps"'
+        )
+        (tmp_path / "toy.toml").write_text(text, encoding="utf-8")
+        plan, found = lower(attacked(threat, call(steps=Fraction(5))), Capabilities(tmp_path))
+        assert plan is not None, found
+        return dict(plan.evaluations[0].stages[0].arguments)["step_size"]
+
+    assert step(THREAT) == Distance(Fraction(1, 20), "px")  # 5/2 * 1/10 / 5
+    both = Either((LINF, Ball("l2", "px", Fraction(1))))
+    assert step(replace(THREAT, allow=both)) == Quantity(Fraction(1, 2), "radii")
+
+
 def test_an_alias_is_the_method_itself(tmp_path: Path) -> None:
     assert only_stage(attacked(made=call("toy.stroll")), tmp_path).method == "walk"
 

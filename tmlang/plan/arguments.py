@@ -11,10 +11,11 @@ from tmlang.diagnostics.model import Diagnostic, Label
 from tmlang.diagnostics.suggest import did_you_mean, either, listed
 from tmlang.meaning.models import Model
 from tmlang.meaning.spaces import Space
-from tmlang.meaning.threats import Property, Shift, Threat
+from tmlang.meaning.threats import Ball, Property, Shift, Threat
 from tmlang.meaning.values import Artifact, Call, Distance, Quantity, Symbol, Value
 from tmlang.plan.asked import balls, goal
 from tmlang.plan.capability import Argument, Method
+from tmlang.plan.formula import evaluate, variables
 from tmlang.plan.written import number, written
 
 RESTATES = {
@@ -103,13 +104,23 @@ class Resolution:
                 amount, unit = text.split()
                 return Quantity(Fraction(amount) * _SECONDS[unit.strip("'")], "s")
             case "distance":
-                widths = {cell.high - cell.low for cell in self.space.cells}
-                share = Fraction(text)
-                return (
-                    Distance(share * widths.pop(), self.space.name) if len(widths) == 1 else Quantity(share, "widths")
-                )
+                return self._length(text)
             case _:
                 return text
+
+    def _length(self, text: str) -> Value:
+        """A default length: a formula over ``radius`` is in radii of the ball, any other in widths of the domain.
+
+        Where these differ from place to place, the share itself is recorded (``'radii'``, ``'widths'``) and the
+        adapter takes it of each.
+        """
+        share = evaluate(text, {**self.numbers(), "radius": Fraction(1)})
+        if "radius" in variables(text):
+            radii = {ball.radius for ball in _balls_of(self.subject)}
+            radius = radii.pop() if len(radii) == 1 else None
+            return Quantity(share, "radii") if radius is None else Distance(share * radius, self.space.name)
+        widths = {cell.high - cell.low for cell in self.space.cells}
+        return Distance(share * widths.pop(), self.space.name) if len(widths) == 1 else Quantity(share, "widths")
 
     def _unknown(self, name: str, span: Span) -> None:
         method = self.method
@@ -125,9 +136,8 @@ class Resolution:
 
     def _restated(self, name: str, span: Span) -> None:
         where = RESTATES.get(name, "allow:")
-        label: tuple[Label, ...] = ()
-        if isinstance(self.subject, Threat) and where == "allow:":
-            label = tuple(Label(b.origin, "the budget stands here") for b in balls(self.subject.allow)[:1])
+        found = _balls_of(self.subject)[:1] if where == "allow:" else ()
+        label = tuple(Label(ball.origin, "the budget stands here") for ball in found)
         said = where if where in ("the space", "the model") else f"`{where}`"
         self.diagnostics.append(
             Diagnostic(
@@ -168,6 +178,10 @@ class Resolution:
                 span,
                 help=f"take {either([c for c in argument.choices if argument.min_classes.get(c, 0) <= have])}",
             )
+
+
+def _balls_of(subject: Threat | Property | Shift) -> tuple[Ball, ...]:
+    return balls(subject.allow) if isinstance(subject, Threat) else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of a method. ``default`` is as it would be written; a distance's is in widths of the domain."""
+    """One argument of a method.
+
+    ``default`` is as it would be written; that of a distance is a formula over the arguments before it, in widths of
+    the domain or, when it names ``radius``, in radii of the ball.
+    """
 
     name: str
     type: ArgumentType
@@ -238,7 +242,11 @@ def _method(backend: str, name: str, row: dict[str, Any], where: str) -> Method:
         raise ManifestError(f"{where}: {', '.join(sorted(missing))} must be written")
     for key, value in row.items():
         row[key] = _entry(key, value, where)
-    names = set(row["arguments"])
+    names: set[str] = set()
+    for argument in row["arguments"].values():
+        if argument.type == "distance" and argument.default is not None:
+            _formula(argument.default, {*names, "radius"}, f"{where} argument {argument.name}")
+        names.add(argument.name)
     _only(row.get("cost", {}), {"forward", "backward"}, f"{where} cost")
     for formula in row.get("cost", {}).values():
         _formula(formula, names, where)
