@@ -96,7 +96,7 @@ def _tally_threat(
     restriction: Restriction,
     voided: frozenset[str],
 ) -> Columns:
-    grouped = group(evaluation, records)
+    grouped = group(evaluation, records, restriction.repeat)
     reader = Reader(evaluation, threat, restriction, voided)
     clean = [rows[CLEAN_STAGE][0] for rows in grouped.values()]
     usable = {r.unit for r in clean if r.label >= 0 and r.target != r.label}

@@ -230,6 +230,7 @@ def join_targets(units: Sequence[Unit], *, any_target: bool) -> Unit:
     first = units[0]
     broken, open_ = _join([(u.broken, u.open) for u in units], any_target)
     certified, failed = _join([(u.certified, u.certifier_failed) for u in units], not any_target)
+    judged = [u.kept for u in units if u.kept is not None]
     found = [u.distance for u in units if u.distance is not None]
     reached = found and (any_target or len(found) == len(units))
     labels = [label for label, _, _ in first.attacks]
@@ -245,7 +246,7 @@ def join_targets(units: Sequence[Unit], *, any_target: bool) -> Unit:
         certified=certified,
         certifier_failed=failed,
         undecided=any(u.undecided for u in units),
-        kept=next((u.kept for u in units if u.kept), first.kept),
+        kept=any(judged) if judged else None,
         distance=(min(found) if any_target else max(found)) if reached else None,
         searched=all(u.searched for u in units),
         attacks=tuple((label, *pair) for label, pair in zip(labels, alone, strict=True)),

@@ -1,0 +1,331 @@
+"""The numbers of a run a second time, by another road: sets of units instead of facts per unit.
+
+The auditor's own reading of EVIDENCE.md section 2. It takes the plan as plain JSON and the rows as they are, and
+imports nothing of the code that made the numbers it checks. A number is ``(numerator, denominator, low, high)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from tmlang.audit.record import Record
+
+Json = Mapping[str, Any]
+Units = frozenset[str]
+Number = tuple[int, int, Fraction | float | None, Fraction | float | None]
+INFINITE = float("inf")
+_UNFINISHED = ("error", "timeout", "unstable")
+
+
+@dataclass(frozen=True)
+class Only:
+    """What is counted: rows of one branch, within a radius or a number of queries, of one repeat."""
+
+    part: str | None = None
+    radius: Fraction | None = None
+    queries: int | None = None
+    repeat: int | None = None
+
+
+class Recount:
+    """One evaluation read as sets. ``stages`` and ``subject`` are the plan's JSON objects."""
+
+    def __init__(self, evaluation: Json, subject: Json, rows: Iterable[Record], void: Units, only: Only) -> None:
+        self.evaluation, self.subject, self.void, self.only = evaluation, subject, void, only
+        prefix = evaluation["name"] + "/"
+        mine = [(r.stage.removeprefix(prefix), r) for r in rows if r.evaluation == evaluation["name"]]
+        self.start = {r.unit: r for stage, r in mine if stage == "clean"}
+        self.counted = {u: r for u, r in self.start.items() if r.label >= 0 and r.label != r.target}
+        repeats = range(evaluation["repeats"]) if only.repeat is None else [only.repeat]
+        self.repeats = list(repeats)
+        self.rows: dict[str, list[Record]] = {s["label"]: [] for s in evaluation["stages"]}
+        for stage, r in mine:
+            if stage in self.rows and r.unit in self.counted and r.repeat in self.repeats:
+                self.rows[stage].append(r)
+        self.correct = self.status("cc")
+
+    def status(self, *clean: str) -> Units:
+        return frozenset(u for u, r in self.counted.items() if r.clean in clean)
+
+    def stages(self, *roles: str) -> list[Json]:
+        return [s for s in self.evaluation["stages"] if s["role"] in roles]
+
+    @property
+    def searches(self) -> list[Json]:
+        return self.stages("attack") or self.stages("decide_exactly", "enumerate")
+
+    @property
+    def proofs(self) -> list[Json]:
+        able = self.stages("certify", "decide_exactly", "enumerate")
+        return [s for s in able if s["evidence"] in ("bound", "complete") and s["lowering"] != "inner"]
+
+    # Candidates ------------------------------------------------------------------------------------------------------
+
+    def own_radius(self) -> Fraction | None:
+        allow = self.subject.get("allow")
+        radius = allow.get("radius") if allow and allow["is"] == "Ball" else None
+        return None if radius is None else Fraction(radius)
+
+    def too_far(self) -> bool:
+        own = self.own_radius()
+        return self.only.radius is not None and own is not None and self.only.radius > own
+
+    def counts(self, row: Record, before: int) -> bool:
+        """Whether an admissible candidate also meets the restriction; ``before``: queries of earlier stages."""
+        only = self.only
+        part = only.part is None or only.part in (row.branch or "").split(" ")
+        queries = only.queries is None or before + row.queries <= only.queries
+        near = only.radius in (None, self.own_radius()) or (
+            row.distance is not None and row.distance <= float(only.radius or 0)
+        )
+        return row.status == "valid" and row.within_scope is True and part and queries and near
+
+    def candidates(self, label: str, meaning: Callable[[Record], bool]) -> Units:
+        """The correct units with a counted candidate of this stage that ``meaning`` holds of."""
+        earlier = [s["label"] for s in self.evaluation["stages"]]
+        earlier = earlier[: earlier.index(label)]
+        found = set()
+        for row in self.rows[label]:
+            before = 0
+            if self.only.queries is not None and self.subject["access"]["queries_per"] == "example":
+                before = self._spent(row.unit, earlier, None) + self._spent(row.unit, [label], row.repeat)
+            if row.unit in self.correct and self.counts(row, before) and meaning(row):
+                found.add(row.unit)
+        return frozenset(found)
+
+    def _spent(self, unit: str, labels: Sequence[str], below: int | None) -> int:
+        most: dict[tuple[str, int], int] = {}
+        for label in labels:
+            for r in self.rows[label]:
+                if r.unit == unit and (below is None or r.repeat < below):
+                    most[label, r.repeat] = max(most.get((label, r.repeat), 0), r.queries)
+        return sum(most.values())
+
+    def over(self, stages: Iterable[Json], meaning: Callable[[Record], bool]) -> Units:
+        return frozenset().union(*(self.candidates(s["label"], meaning) for s in stages))
+
+    def finished(self, stage: Json) -> Units:
+        """The units that every repeat of a search finished."""
+        if self.too_far():
+            return frozenset()
+        done: set[str] = set(self.correct)
+        for repeat in self.repeats:
+            rows = [r for r in self.rows[stage["label"]] if r.repeat == repeat]
+            failed = {r.unit for r in rows if r.status in _UNFINISHED}
+            if stage["role"] != "attack":
+                failed |= {r.unit for r in rows if r.verdict in ("error", "timeout")}
+            done &= {r.unit for r in rows if r.status in ("none", "valid")} - failed
+        return frozenset(done)
+
+    # Certificates ----------------------------------------------------------------------------------------------------
+
+    def proved(self, row: Record) -> bool:
+        radius = self.only.radius
+        if radius is not None and row.radius is not None:
+            return row.verdict in ("certified", "unknown") and Fraction(row.radius) >= radius
+        above = row.gap is None or row.margin is None or row.margin > row.gap
+        return row.verdict == "certified" and above and not self.too_far()
+
+    def certificates(self, broken: Units) -> tuple[Units, Units]:
+        """(certified units, uncertified units whose certifier failed, was void, or never ran)."""
+        parts: dict[str | None, set[str]] = {}
+        failed: set[str] = set()
+        for stage in self.proofs:
+            rows = [r for r in self.rows[stage["label"]] if r.verdict is not None]
+            good = [r for r in rows if self.proved(r)]
+            failed |= {r.unit for r in rows if not self.proved(r) and r.verdict in ("error", "timeout")}
+            failed |= self.correct - broken - {r.unit for r in rows}
+            if f"{stage['backend']}.{stage['method']}" in self.void:
+                failed |= {r.unit for r in good}
+                continue
+            for r in good:
+                for part in [None] if r.branch is None else r.branch.split(" "):
+                    parts.setdefault(part, set()).add(r.unit)
+        names = [self.only.part] if self.only.part else self.branches()
+        everywhere = {u for u in self.correct if names and all(u in parts.get(name, ()) for name in names)}
+        certified = self.correct & (parts.get(None, set()) | everywhere)
+        return certified, (self.correct & failed) - certified
+
+    def branches(self) -> list[str]:
+        allow = self.subject.get("allow")
+        if not allow or allow["is"] != "Either":
+            return []
+        names = allow["names"] or [""] * len(allow["parts"])
+        return [name or str(i + 1) for i, name in enumerate(names)]
+
+    # Examples out of pairs -------------------------------------------------------------------------------------------
+
+    def lift(self, units: Units, any_target: bool | None = None) -> Units:
+        """Pairs to examples: those with any, or with every, pair in ``units``; pairs counted apart stay as they are."""
+        each = self.subject["goal"]["each"] if self.subject["goal"]["kind"] == "each" else "apart"
+        if each == "apart":
+            return units
+        examples: dict[str, list[bool]] = {}
+        for u, r in self.counted.items():
+            examples.setdefault(r.example, []).append(u in units)
+        chosen = any if (each == "any" if any_target is None else any_target) else all
+        return frozenset(x for x, inside in examples.items() if chosen(inside))
+
+    def colift(self, units: Units) -> Units:
+        """The other quantifier: a certificate of an example needs every target where a witness needs any."""
+        return self.lift(units, any_target=self.subject["goal"]["each"] != "any")
+
+
+def witness(row: Record) -> bool:
+    return row.observed_failure is True
+
+
+def in_access(row: Record) -> bool:
+    return witness(row) and row.within_access is True
+
+
+def denial(row: Record) -> bool:
+    return row.rejected is True
+
+
+def share(low: int, high: int, base: int) -> Number:
+    return (low, base, Fraction(low, base), Fraction(high, base)) if base else (low, 0, None, None)
+
+
+def threat_numbers(r: Recount) -> dict[str, Number]:
+    """Every column of a threat; attacks as ``attack_success:<label>``."""
+    stages = r.evaluation["stages"]
+    broken, broken_any = r.over(stages, in_access), r.over(stages, witness)
+    searched = frozenset.intersection(r.correct, *(r.finished(s) for s in r.searches))
+    certified, failed = r.certificates(broken_any)
+    w, w_any = r.lift(broken), r.lift(broken_any)
+    i = r.lift(broken | (r.correct - searched)) - w
+    c = r.colift(certified)
+    t = r.colift(certified | failed) - c
+    open_ = r.lift((r.correct - searched - broken) | failed, any_target=True)
+    size = {s: len(r.lift(r.status(s), any_target=True)) for s in ("cc", "cw", "cr", "cu")}
+    cc, cu = size["cc"], size["cu"]
+    a = sum(size.values())
+    d = a if r.subject["clean_errors"] == "fail" else cc + cu
+    found = {
+        "clean_accuracy": share(cc, cc + cu, a),
+        "clean_answered": share(cc + size["cw"], cc + size["cw"] + cu, a),
+        "coverage": share(d - len(open_) - cu, d - len(open_) - cu, d),
+    }
+    if r.searches:
+        stand, done = cc - len(w) - len(i), d - len(i) - cu
+        found["survival"] = share(stand, cc + cu - len(w), d)
+        found["survival_completed"] = share(stand, stand, done)
+        found["attack_coverage"] = share(done, done, d)
+    if r.proofs:
+        found["certified"] = share(len(c), len(c) + len(t), d)
+        found["certificate_coverage"] = share(cc - len(t), cc - len(t), cc + cu)
+    if (r.subject["success"] or {}).get("kind") != "single_draw":
+        top = cc + cu - len(w_any)
+        found["upper"] = share(top, top, d)
+        found[_rate(r.subject)] = share(len(c), top, d)
+    return found | _denied(r, broken, searched, cc, cu, d) | _reviews(r, w) | _attacks(r, cc, cu) | _distance(r)
+
+
+def _rate(subject: Json) -> str:
+    special = [subject["goal"]["kind"] != "untargeted", subject["clean_errors"] != "fail"]
+    special += [subject["success"] is not None, subject["nature"] is not None]
+    return "robust_rate" if any(special) else "robust_accuracy"
+
+
+def _denied(r: Recount, broken: Units, searched: Units, cc: int, cu: int, d: int) -> dict[str, Number]:
+    if (r.subject["rejected"] or {}).get("kind") != "denied":
+        return {}
+    stages = r.evaluation["stages"]
+    denied = r.over(stages, denial)
+    within = r.over(stages, lambda row: denial(row) and row.within_access is True)
+    every = r.lift(denied, any_target=True)
+    fallen = r.lift(broken) | every
+    open_ = r.lift(broken | denied | (r.correct - searched - within)) - r.lift(broken | denied) - fallen
+    low, high = cc - len(fallen) - len(open_), cc + cu - len(fallen)
+    return {"denied": share(len(every), cc + cu, cc + cu), "survival_any": share(low, high, d)}
+
+
+def _reviews(r: Recount, w: Units) -> dict[str, Number]:
+    found: dict[str, Number] = {}
+    reviewed = [row.label_reviewed for row in r.start.values() if row.label_reviewed is not None]
+    if reviewed:
+        found["reviewed"] = share(sum(reviewed), sum(reviewed), len(r.start))
+    stages = r.evaluation["stages"]
+    kept = r.lift(r.over(stages, lambda row: witness(row) and row.label_kept is True), any_target=True) & w
+    judged = r.lift(r.over(stages, lambda row: witness(row) and row.label_kept is not None), any_target=True) & w
+    if judged:
+        found["semantic_validity"] = share(len(kept), len(kept) + len(w - judged), len(w))
+    return found
+
+
+def _attacks(r: Recount, cc: int, cu: int) -> dict[str, Number]:
+    if r.evaluation["attribution"] != "full":
+        return {}
+    found = {}
+    for stage in r.searches:
+        fell = r.candidates(stage["label"], in_access)
+        w = r.lift(fell)
+        i = r.lift(fell | (r.correct - r.finished(stage))) - w
+        found[f"attack_success:{stage['label']}"] = share(len(w), len(w) + len(i) + cu, cc + cu)
+    return found
+
+
+def _distance(r: Recount) -> dict[str, Number]:
+    """Medians of plain units (a threat that minimizes has no targets to join but ``apart``)."""
+    if r.subject["minimize"] is None:
+        return {}
+    nearest: dict[str, Fraction] = {}
+    for stage in r.evaluation["stages"]:
+        fell = r.candidates(stage["label"], in_access)
+        for row in r.rows[stage["label"]]:
+            if row.unit in fell and in_access(row) and row.distance is not None and r.counts(row, 0):
+                nearest[row.unit] = min(nearest.get(row.unit, Fraction(row.distance)), Fraction(row.distance))
+    done = frozenset.intersection(r.correct, *(r.finished(s) for s in r.searches))
+    high: list[Fraction | float] = [nearest.get(u, INFINITE) for u in r.correct]
+    low: list[Fraction | float] = [nearest.get(u, INFINITE) if u in done else Fraction(0) for u in r.correct]
+    unknown = len(r.status("cu"))
+    wrong = len(r.status("cw", "cr")) if r.subject["clean_errors"] == "fail" else 0
+    low += [Fraction(0)] * (unknown + wrong)
+    high += [INFINITE] * unknown + [Fraction(0)] * wrong
+    return {"median_distance": (len(nearest), len(low), _middle(low), _middle(high))}
+
+
+def _middle(values: list[Fraction | float]) -> Fraction | float | None:
+    if not values:
+        return None
+    values = sorted(values)
+    while len(values) > 2:
+        values = values[1:-1]
+    return INFINITE if INFINITE in values else sum((Fraction(v) for v in values), Fraction(0)) / len(values)
+
+
+def shift_numbers(r: Recount) -> dict[str, Number]:
+    """``corrupted_accuracy``: correct answers of all units and repeats."""
+    answers = [row for rows in r.rows.values() for row in rows if row.status == "valid"]
+    total = len(r.counted) * len(r.repeats)
+    right = sum(row.decision == row.label for row in answers)
+    cc, cu = len(r.status("cc")), len(r.status("cu"))
+    cw = len(r.status("cw"))
+    return {
+        "clean_accuracy": share(cc, cc + cu, len(r.counted)),
+        "clean_answered": share(cc + cw, cc + cw + cu, len(r.counted)),
+        "corrupted_accuracy": share(right, right + total - len(answers), total),
+        "coverage": share(len(answers), len(answers), total),
+    }
+
+
+def void_methods(plan: Json, rows: Sequence[Record]) -> Units:
+    """Methods with a certificate above its gap on a unit that a witness breaks, in the same branch."""
+    void = set()
+    for evaluation in plan["evaluations"]:
+        subject = next(s for s in plan["subjects"] if s["name"] == evaluation["subject"])
+        r = Recount(evaluation, subject, rows, frozenset(), Only())
+        fallen: dict[str, set[str]] = {}
+        for row in (row for of_stage in r.rows.values() for row in of_stage):
+            if row.status == "valid" and row.within_scope is True and witness(row):
+                fallen.setdefault(row.unit, set()).update((row.branch or "").split(" "))
+        for stage in r.proofs:
+            for row in r.rows[stage["label"]]:
+                where = fallen.get(row.unit)
+                if where is not None and r.proved(row) and (row.branch is None or where & set(row.branch.split(" "))):
+                    void.add(f"{stage['backend']}.{stage['method']}")
+    return frozenset(void)
