@@ -15,4 +15,6 @@ RULES = (
     Rule("TM010", "this language edition is not known"),
     Rule("TM011", "the file is not UTF-8 text"),
     Rule("TM012", "the language cannot say this yet"),
+    Rule("TM013", "an escape in a string means nothing"),
+    Rule("TM014", "there is no such declaration"),
 )

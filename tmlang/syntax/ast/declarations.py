@@ -89,8 +89,8 @@ class Clause(Node):
 
 
 class Comment(Node):
-    """A comment to the end of its line, ``text`` without the marks and the blanks around it. ``doc`` for ``##``;
-    ``trailing`` when code stands before it on its line."""
+    """A comment to the end of its line, ``text`` without its mark, one blank behind that and blanks at the end.
+    ``doc`` for ``##``; ``trailing`` when code stands before it on its line."""
 
     text: str
     doc: bool

@@ -132,8 +132,8 @@ class Threshold(Node):
     quantity: Name
     op: Comparator
     value: Value
-    positive: Name
-    negative: Name
+    positive: Name | Number
+    negative: Name | Number
 
 
 class Draws(Node):
@@ -152,7 +152,7 @@ class Decide(Node):
     class."""
 
     rule: Extreme | Threshold | Draws | MostLikely
-    ties: Name | None = None
+    ties: Name | Number | None = None
 
 
 class Calibration(Node):

@@ -34,6 +34,12 @@ class String(Node):
 
     value: str
 
+    @property
+    def inner(self) -> Span:
+        """The span between the quotes."""
+        s = self.span
+        return Span(s.file, s.start + 1, s.end - 1, s.line, s.column + 1, s.end_line, s.end_column - 1)
+
 
 class Number(Node):
     """An unsigned literal: ``8``, ``0.5``, ``1e-5``. ``text`` is what was written."""
