@@ -7,15 +7,16 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tmlang import __version__
 from tmlang.base.source import Source
 from tmlang.diagnostics import render
 from tmlang.diagnostics.model import Diagnostic, has_errors, in_order
-from tmlang.meaning.evaluations import Program
-from tmlang.plan import Capabilities, lower
-from tmlang.plan.ir import Plan
-from tmlang.semantics import check
+
+if TYPE_CHECKING:
+    from tmlang.meaning.evaluations import Program
+    from tmlang.plan.ir import Plan
 
 FORMATS = ("text", "concise", "json", "sarif")
 
@@ -32,6 +33,9 @@ class Front:
 
 def read_spec(path: str, settings: Mapping[str, str]) -> Front:
     """Parse, check and match the spec at ``path``. Imports no library that a spec names."""
+    from tmlang.plan import Capabilities, lower
+    from tmlang.semantics import check
+
     checked = check(path, settings=settings)
     if checked.program is None or has_errors(checked.diagnostics):
         return Front(path, checked.program, None, in_order(list(checked.diagnostics)))

@@ -1,0 +1,96 @@
+"""``tmc backends``: the libraries and methods, and what each can carry."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from fractions import Fraction
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from tmlang.diagnostics.suggest import did_you_mean
+from tmlang.plan.capability import Argument, Backend, Capabilities, Method
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+_EPILOG = """\
+examples:
+  tmc backends                    all of them
+  tmc backends foolbox            the methods of one
+  tmc backends foolbox.L2PGD      one method: arguments, what it carries, what it cannot and why
+  tmc backends --format json      the same for a program
+"""
+_BY = {"not_built": "not built", "library": "the library cannot", "impossible": "impossible"}
+
+
+def add_parser(subparsers: _SubParsersAction[Any]) -> None:
+    parser = subparsers.add_parser(
+        "backends",
+        help="list the libraries and methods, and what each can carry",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", metavar="NAME", nargs="?", help="a backend, or BACKEND.METHOD")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+
+
+def run(args: argparse.Namespace) -> int:
+    capabilities = Capabilities()
+    name, _, wanted = (args.name or "").partition(".")
+    if name and name not in capabilities.names:
+        return _unknown(f"backend `{name}`", did_you_mean(name, capabilities.names))
+    backends = [b for b in map(capabilities.backend, [name] if name else capabilities.names) if b is not None]
+    method = backends[0].method(wanted) if wanted else None
+    if wanted and method is None:
+        return _unknown(f"method `{args.name}`", did_you_mean(wanted, backends[0].methods))
+    if args.format == "json":
+        print(json.dumps(asdict(method) if method else [asdict(b) for b in backends], indent=2, default=_plain))
+    else:
+        print("\n".join(_method(method) if method else (line for b in backends for line in _backend(b))))
+    return 0
+
+
+def _unknown(what: str, close: str | None) -> int:
+    sys.stderr.write(f"tmc backends: there is no {what}; {close or '`tmc backends` lists them all'}\n")
+    return 2
+
+
+def _plain(value: object) -> str:
+    assert isinstance(value, Fraction)
+    return str(value)
+
+
+def _backend(backend: Backend) -> Iterator[str]:
+    there = "installed" if find_spec(backend.module) else f"missing: pip install 'tmlang[{backend.extra}]'"
+    yield f"{backend.name}: {backend.library} {backend.version}, {there}"
+    for method in backend.methods.values():
+        sets = ", ".join(method.norms) or "-"
+        mark = "" if method.status == "available" else "  (not built yet)"
+        yield f"  {method.path:36} {method.role:15} {method.access:10} {sets}{mark}"
+
+
+def _method(method: Method) -> Iterator[str]:
+    yield f"{method.path}: {method.title}" + ("" if method.status == "available" else " (not built yet)")
+    yield f"  source: {method.source}"
+    yield f"  stands behind `{'apply' if method.role == 'corrupt' else method.role}:`, gives {method.evidence} evidence"
+    objects = " or ".join(method.objects)
+    yield f"  needs: {method.access}, {method.min_classes} classes or more, an object that is {objects}"
+    yield f"  sets: {', '.join(method.norms) or 'none'}; goals: {', '.join(method.goals) or 'none'}"
+    yield from (f"  carries {key}: {how}" for key, how in method.carries.items())
+    yield from (f"  refuses {key}: {r.because} ({_BY[r.by]})" for key, r in method.refused.items())
+    yield from (f"  {way} passes per unit: {formula}" for way, formula in method.cost.items())
+    yield "  arguments:" if method.arguments else "  arguments: none"
+    yield from (f"    {_argument(a)}" for a in method.arguments.values())
+
+
+def _argument(argument: Argument) -> str:
+    if argument.default is not None:
+        default = f" = {argument.default}"
+    else:
+        default = " (may be absent)" if argument.optional else " (required)"
+    kind = " | ".join(argument.choices) or argument.type
+    return f"{argument.name}: {kind}{default}: {argument.meaning}"
