@@ -14,6 +14,7 @@ import pytest
 
 from tmlang import __version__
 from tmlang.cli import main
+from tmlang.diagnostics.stop import stop
 
 
 def ended(argv: list[str]) -> int:
@@ -57,6 +58,12 @@ def test_a_fault_of_ours_is_told_as_a_diagnostic(command: Any, capsys: pytest.Ca
     assert "ZeroDivisionError: division by zero" in err
     assert "TMC_DEBUG=1" in err
     assert "Traceback" not in err
+
+
+def test_what_the_user_can_mend_is_told_as_its_diagnostics(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    command(raising(stop("TM860", "there is no lock", help="tmc freeze")))
+    assert ended(["check"]) == 1
+    assert capsys.readouterr().err.startswith("error[TM860]: there is no lock")
 
 
 def test_a_fault_of_ours_is_raised_when_asked_for(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,17 @@ def entry(argv: Sequence[str] | None = None) -> None:
     except Exception as fault:
         if os.environ.get("TMC_DEBUG") == "1":
             raise
-        sys.stderr.write(_FAULT.format(kind=type(fault).__name__, text=fault))
-        code = _INTERNAL
+        code = _told(fault)
     sys.exit(code)
+
+
+def _told(fault: Exception) -> int:
+    """Say what ended the command: what the user can mend as diagnostics, anything else as a fault of ours."""
+    from tmlang.cli.front import show
+    from tmlang.diagnostics.stop import Stop
+
+    if isinstance(fault, Stop):
+        show(fault.diagnostics, to_stderr=True)
+        return 1
+    sys.stderr.write(_FAULT.format(kind=type(fault).__name__, text=fault))
+    return _INTERNAL

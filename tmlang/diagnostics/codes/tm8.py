@@ -22,6 +22,11 @@ RULES = (
     Rule("TM845", "a number does not follow from the records"),
     Rule("TM846", "a candidate is not what its record says"),
     Rule("TM847", "a sealed bundle is not written to"),
+    # A run under a lock.
+    Rule("TM860", "there is no lock"),
+    Rule("TM861", "the lock cannot be read"),
+    Rule("TM862", "the spec is not what was locked"),
+    Rule("TM863", "a library is not the one that was locked"),
     # A fault of ours, told by the command line.
     Rule("TM890", "tmc failed in a way that no spec should be able to cause"),
 )

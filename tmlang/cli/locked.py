@@ -1,0 +1,34 @@
+"""Reading the lock beside a spec, for ``tmc freeze --check`` and ``tmc run --locked``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tmlang.diagnostics.stop import stop
+
+if TYPE_CHECKING:
+    from tmlang.plan.ir import Plan
+
+
+def lock_path(spec: str) -> Path:
+    return Path(f"{spec}.lock")
+
+
+def locked_plan(spec: str, plan: Plan) -> Plan:
+    """``plan`` with the hashes of the lock beside ``spec``.
+
+    Raises a ``Stop``: TM860 without a lock, TM861 when it cannot be read, TM862 when the spec means something else,
+    TM863 when a library has another version.
+    """
+    from tmlang.plan.capability import Capabilities
+    from tmlang.plan.lock import installed, lock_from_json, under_lock
+
+    path = lock_path(spec)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise stop(
+            "TM860", f"`{path}` cannot be read: {error.strerror}", help=f"write it: tmc freeze {spec}"
+        ) from error
+    return under_lock(plan, lock_from_json(data, str(path)), installed(plan, Capabilities()))
