@@ -38,7 +38,7 @@ class Body(nn.Module):
 
 @dataclass(frozen=True)
 class Folded:
-    """``scores = matrix @ body(x) + offset``: ``matrix`` (K, H), ``offset`` (K,), float64. ``model``: what it stands for."""
+    """``scores = matrix @ body(x) + offset``: ``matrix`` (K, H), ``offset`` (K,), float64. ``model``: its spec."""
 
     body: Body
     matrix: Tensor

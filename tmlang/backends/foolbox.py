@@ -68,7 +68,7 @@ class Decisions(Minimal):
         walking = (door.fails(door(start)) & ~already).nonzero()[:, 0]
         found = search.z.clone()
         if len(walking):
-            door.units = walking
+            door.only(walking)
             found[walking] = self._attack(search, arguments).run(
                 model, search.z[walking], criterion, starting_points=start[walking]
             )

@@ -109,16 +109,30 @@ class Frame:
             return held
         return value_of(torch.where(self.moving, x, x.detach()), held)
 
+    def rows(self, index: Tensor) -> Frame:
+        """The frame of some examples."""
+
+        def of(side: Tensor) -> Tensor:
+            return side[index] if side.dim() and len(side) > 1 else side
+
+        low, span, lower, upper = of(self.low), of(self.span), of(self.lower), of(self.upper)
+        return replace(self, low=low, span=span, lower=lower, upper=upper, moving=of(self.moving))
+
     def inverse(self, x: Tensor) -> Tensor:
         """From values to the library's coordinates, within the unit cube."""
         span = torch.where(self.span > 0, self.span, torch.ones_like(self.span))
         return ((x - self.low) / span).clamp(0, 1)
 
 
-def frame(sets: ThreatSet, ball: Ball | Anything | None, *, per_example: bool) -> Frame:
-    """The frame for ``sets``. Without ``per_example`` only the domain is held, so rows may come in any order."""
+def frame(sets: ThreatSet, ball: Ball | Anything | None, *, per_example: bool, minimal: bool = False) -> Frame:
+    """The frame for ``sets``. Without ``per_example`` only the domain is held, so rows may come in any order.
+
+    ``minimal``: the search comes from far away, so coordinates that may move at all move over the whole domain."""
     low, high = _domain(sets)
     lower, upper = torch.from_numpy(sets.lower), torch.from_numpy(sets.upper)
+    if minimal:
+        x = torch.from_numpy(sets.originals)
+        lower, upper = torch.where(lower < x, low, x), torch.where(upper > x, high, x)
     widest = float((high - low).max())
     if as_box(sets, ball):
         unit = 2 * float(_radius(ball)) if isinstance(ball, Ball) else widest
@@ -208,6 +222,10 @@ class Door(nn.Module):
             self.best.see(x.detach(), self.fails(outputs.detach()), self.units)
         return outputs
 
+    def only(self, units: Tensor) -> None:
+        """From here on whole batches are of these units."""
+        self.units, self.frame = units, self.frame.rows(units)
+
     def _ask(self, x: Tensor, units: Tensor | None) -> Tensor:
         if not self.decisions:
             return self.oracle.logits(x, units)
@@ -256,7 +274,7 @@ class LibraryAttack(ABC):
         differs = job.threat.mutable.kind != "all" or as_box(job.sets, ball)
         whole = self.row.rows == "whole"
         if job.oracle.limit is None and (whole or not differs):
-            return self._batch(job, frame(job.sets, ball, per_example=whole))
+            return self._batch(job, frame(job.sets, ball, per_example=whole, minimal=self.row.minimal))
         return _joined([self._unit(job, ball, i) for i in range(len(job.x))])
 
     def _unit(self, job: Job, ball: Ball | Anything | None, i: int) -> Candidates:
@@ -269,7 +287,7 @@ class LibraryAttack(ABC):
             target=None if job.target is None else job.target[i : i + 1],
             seeds=job.seeds[i : i + 1],
         )
-        return self._batch(one, frame(one.sets, ball, per_example=True))
+        return self._batch(one, frame(one.sets, ball, per_example=True, minimal=self.row.minimal))
 
     def _batch(self, job: Job, held: Frame) -> Candidates:
         door = Door(job, held, decisions=self.row.access == "decisions")

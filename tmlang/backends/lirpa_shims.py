@@ -6,6 +6,7 @@ imported; one mends its own class; one stands only while it reads a graph.
 
 from __future__ import annotations
 
+import logging
 import sys
 import types
 from collections.abc import Iterator
@@ -67,16 +68,41 @@ def load() -> Any:
 
 
 @contextmanager
-def reading_graphs() -> Iterator[None]:
-    """While a ``BoundedModule`` is made.
+def in_double() -> Iterator[None]:
+    """The library makes some tensors of torch's default type, whatever the network's: float64 for a while."""
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+class _Said(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage().startswith("Name:"):
+            self.messages.append(record.getMessage().removeprefix("Name:").strip())
+
+
+@contextmanager
+def reading_graphs() -> Iterator[list[str]]:
+    """While a ``BoundedModule`` is made. Yields the operations that it complains of instead of having them printed.
 
     4. It reads attributes of graph nodes as ``node[name]``, which torch 2 no longer offers. The opset version that it
     sets (12) for the exporter is taken back.
     """
     exporter: Any = import_module("torch.onnx._internal.torchscript_exporter._globals")
     before = exporter.GLOBALS.export_onnx_opset_version
+    logger: logging.Logger = load().utils.logger
+    said, printers, propagate = _Said(), logger.handlers, logger.propagate
     try:
+        logger.handlers, logger.propagate = [said], False
         with _standing_in(torch._C.Node, "__getitem__", _attribute):
-            yield
+            yield said.messages
     finally:
+        logger.handlers, logger.propagate = printers, propagate
         exporter.GLOBALS.export_onnx_opset_version = before
