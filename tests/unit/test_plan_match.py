@@ -13,10 +13,12 @@ from plan_support import BYTES, LINF, NET, PX, THREAT, at, call, evaluation, man
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.meaning.evaluations import Program
 from tmlang.meaning.models import Decide, Network, Randomness, RejectWhen, Step
-from tmlang.meaning.spaces import Ref, Relation
+from tmlang.meaning.spaces import Ref, Relation, Space
 from tmlang.meaning.threats import Access, Anything, Ball, Both, Either, Goal, Mutable, Property, Shift, Threat
 from tmlang.meaning.values import Call, Distance, Quantity, Symbol
 from tmlang.plan import Capabilities, lower
+from tmlang.plan.asked import misfits
+from tmlang.plan.capability import InputForm
 from tmlang.plan.ir import Plan, Stage
 
 
@@ -373,3 +375,34 @@ def test_the_threat_is_what_the_plan_carries(tmp_path: Path) -> None:
     assert plan is not None
     assert plan.threat("t") == THREAT
     assert isinstance(plan.subject("t"), Threat)
+
+
+@pytest.mark.parametrize(
+    ("form", "space", "says"),
+    [
+        (InputForm(bytes=True), PX, "bytes"),
+        (InputForm(bytes=True), replace(BYTES, cells=(replace(BYTES.cells[0], high=Fraction(15)),)), "bytes"),
+        (InputForm(bytes=True), BYTES, ""),
+        (InputForm(picture=True), replace(PX, shape=(7,)), "1 axes"),
+        (InputForm(channels=(1, 3)), replace(PX, shape=(2, 8, 8)), "1 or 3 channels"),
+        (InputForm(channels=(1, 3)), replace(PX, shape=(8, 8, 3)), ""),
+        (InputForm(square=True), replace(PX, shape=(1, 8, 9)), "8 by 9"),
+        (InputForm(square=True), replace(PX, shape=(9, 8, 3)), "9 by 8"),
+        (InputForm(min_side=32), replace(PX, shape=(32, 31, 3)), "32 pixels"),
+        (InputForm(min_side=32), replace(PX, shape=(3, 32, 32)), ""),
+        (InputForm(), replace(PX, shape=(7,)), ""),
+    ],
+)
+def test_the_form_of_inputs(form: InputForm, space: Space, says: str) -> None:
+    found = misfits(form, space)
+    assert (says in found[0]) if says else not found
+
+
+def test_a_method_that_needs_another_form_is_refused(tmp_path: Path) -> None:
+    text = (manifests(tmp_path) / "toy.toml").read_text(encoding="utf-8")
+    (tmp_path / "toy.toml").write_text(
+        text.replace("[method.walk]\n", "[method.walk]\ninput = { min_side = 3 }\n"), encoding="utf-8"
+    )
+    plan, found = lower(attacked(), Capabilities(tmp_path))
+    assert plan is None
+    assert [d.code for d in found] == ["TM516"]

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tmlang.base.source import Span
+from tmlang.diagnostics.suggest import either
 from tmlang.meaning.models import Model
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Allowed, Ball, Both, Either, Goal, Property, Threat
+from tmlang.plan.capability import InputForm
 from tmlang.plan.written import allowed
 
 
@@ -103,3 +105,24 @@ def without_gradient(model: Model) -> tuple[str, ...]:
     """The parts of the attacked object that no gradient passes, as a spec names them."""
     blocked = [step.name for step in (*model.steps, *model.post_steps) if not step.differentiable]
     return tuple(dict.fromkeys(blocked)) + (() if model.network.kind in GRADIENTS else (model.network.kind,))
+
+
+def misfits(form: InputForm, space: Space) -> tuple[str, ...]:
+    """How inputs of ``space`` differ from ``form``, in words; a picture has three axes, the channels first or last."""
+    found = []
+    whole_bytes = all(c.kind != "real" and c.low == 0 and c.high == 255 and c.step == 1 for c in space.cells)
+    if form.bytes and not whole_bytes:
+        found.append(f"it takes bytes, `{space.name}` holds other values")
+    if not (form.picture or form.square or form.channels or form.min_side):
+        return tuple(found)
+    if len(space.shape) != 3:
+        return (*found, f"it takes pictures, `{space.name}` has {len(space.shape)} axes")
+    first = space.channel_axis == 0 if space.channel_axis is not None else space.shape[0] <= space.shape[2]
+    channels, sides = (space.shape[0], space.shape[1:]) if first else (space.shape[2], space.shape[:2])
+    if form.channels and channels not in form.channels:
+        found.append(f"it takes {either(map(str, form.channels))} channels, `{space.name}` has {channels}")
+    if form.square and sides[0] != sides[1]:
+        found.append(f"it takes square pictures, `{space.name}` is {sides[0]} by {sides[1]}")
+    if min(sides) < form.min_side:
+        found.append(f"it takes pictures of {form.min_side} pixels or more, `{space.name}` is {sides[0]} by {sides[1]}")
+    return tuple(found)

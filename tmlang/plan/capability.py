@@ -62,6 +62,17 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class InputForm:
+    """What inputs must look like beyond numbers. An empty ``channels`` and ``min_side`` 0 ask for nothing."""
+
+    bytes: bool = False
+    picture: bool = False
+    square: bool = False
+    channels: tuple[int, ...] = ()
+    min_side: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Argument:
     """One argument of a method.
 
@@ -104,6 +115,7 @@ class Method:
     through: tuple[str, ...] = ()
     min_classes: int = 2
     networks: tuple[str, ...] = NETWORKS
+    input: InputForm = InputForm()
     rows: Literal["whole", "subset", "expanded", "single"] = "whole"
     batch_dependent: bool = False
     draws: Literal["none", "torch", "numpy", "seeded"] = "none"
@@ -271,6 +283,8 @@ def _entry(key: str, value: Any, where: str) -> Any:
         return value
     if not isinstance(value, dict):
         raise ManifestError(f"{where}: {key} is a table")
+    if key == "input":
+        return _input(value, f"{where} input")
     if key == "carries":
         return _table(value, FEATURES, get_args(Carried), f"{where} carries")
     if key == "refused":
@@ -281,6 +295,15 @@ def _entry(key: str, value: Any, where: str) -> Any:
     if not all(isinstance(text, str) for text in value.values()):
         raise ManifestError(f"{where}: {key} holds texts")
     return value
+
+
+def _input(row: Mapping[str, Any], where: str) -> InputForm:
+    _only(row, {f.name for f in fields(InputForm)}, where)
+    kinds = {"channels": list, "min_side": int}
+    for key, value in row.items():
+        if type(value) is not kinds.get(key, bool):
+            raise ManifestError(f"{where}: {key} is no {kinds.get(key, bool).__name__}")
+    return InputForm(**{**row, "channels": tuple(row.get("channels", ()))})
 
 
 def _argument(name: str, row: Mapping[str, Any], where: str) -> Argument:

@@ -12,14 +12,13 @@ from tmlang.diagnostics.model import Diagnostic, Label, has_errors
 from tmlang.diagnostics.suggest import did_you_mean, listed
 from tmlang.meaning.evaluations import Program, StageCall
 from tmlang.meaning.models import Model
-from tmlang.meaning.spaces import Space
-from tmlang.meaning.threats import Property, Shift, Subject, Threat
+from tmlang.meaning.threats import Shift, Subject, Threat
 from tmlang.meaning.values import Call, Value
 from tmlang.plan.arguments import Resolution, path_span
 from tmlang.plan.asked import balls, without_gradient
 from tmlang.plan.capability import Capabilities, Carried, Method
 from tmlang.plan.formula import first_known
-from tmlang.plan.support import Obstacle, Support, carries_words, grants, support
+from tmlang.plan.support import Obstacle, carries_words, grants, support
 from tmlang.plan.written import number
 
 _GRANT_WORDS = {
@@ -31,6 +30,13 @@ _GRANT_WORDS = {
 }
 _NEED_WORDS = {"white_box": "gradients", "scores": "scores", "decisions": "decisions", "nothing": "nothing"}
 _BY = {"not_built": "not built yet", "library": "the library cannot", "impossible": "nobody can"}
+_VERBS = {
+    "attack": "search",
+    "certify": "certify",
+    "decide_exactly": "decide",
+    "enumerate": "enumerate",
+    "corrupt": "corrupt",
+}
 _ROLE_CLAUSE = {"corrupt": "apply:"}
 
 
@@ -69,11 +75,9 @@ class Matcher:
         resolution = Resolution(method, stage.call, subject, model, space)
         arguments = resolution.resolve()
         self.diagnostics += resolution.diagnostics
-        carried = Support("exact")
-        if not isinstance(subject, Shift):
-            carried = support(method, subject, model, space)
-            self._obstacles(carried.obstacles, method, stage.call, subject, model, space)
-            self._classes(method, stage.call, model)
+        carried = support(method, subject, model, space)
+        self._obstacles(carried.obstacles, method, stage.call, subject)
+        self._classes(method, stage.call, model)
         if isinstance(subject, Threat) and method.role == "attack":
             self._access(method, stage.call, subject)
             self._gradient(method, stage, subject)
@@ -112,33 +116,28 @@ class Matcher:
             message = f"{method.path} needs {method.min_classes} classes, `{model.name}` has {have}"
             self._say("TM511", message, call)
 
-    def _obstacles(
-        self,
-        obstacles: tuple[Obstacle, ...],
-        method: Method,
-        call: Call,
-        subject: Threat | Property,
-        model: Model,
-        space: Space,
-    ) -> None:
+    def _obstacles(self, obstacles: tuple[Obstacle, ...], method: Method, call: Call, subject: Subject) -> None:
         """One diagnostic for all that stands in the way, with the chain of reasons and the methods that could."""
         if not obstacles:
             return
         first = obstacles[0]
-        verb = "certify" if method.role == "certify" else "decide" if method.role == "decide_exactly" else "search"
-        chain = [f"{o.need.words}; {_BY[o.by]}: {o.because}" for o in obstacles]
-        others = self._others(method, subject, model, space)
+        others = self._others(method, subject)
         self._say(
             first.code,
-            f"{method.path} cannot {verb} this: {first.because}",
+            f"{method.path} cannot {_VERBS[method.role]} this: {first.because}",
             call,
-            labels=tuple(Label(o.need.span, "asked here") for o in obstacles[:1] if o.need.span.file),
-            notes=(*chain, f"{method.path} carries {carries_words(method)}"),
+            labels=(Label(first.need.span, "asked here"),) if first.need.span.file else (),
+            notes=(
+                *(f"{o.need.words}; {_BY[o.by]}: {o.because}" for o in obstacles),
+                f"{method.path} carries {carries_words(method)}",
+            ),
             help=f"these can: {listed(others)}" if others else None,
         )
 
-    def _others(self, method: Method, subject: Threat | Property, model: Model, space: Space) -> list[str]:
+    def _others(self, method: Method, subject: Subject) -> list[str]:
         """Up to five methods of the same role that carry the subject, those that are built first."""
+        model = self.models[subject.model]
+        space = self.spaces[model.space]
         able = [
             m
             for m in self.capabilities.methods()
@@ -154,8 +153,7 @@ class Matcher:
         if grants(threat, method):
             return
         grant, need = _GRANT_WORDS[threat.access.level], _NEED_WORDS[method.access]
-        model = self.models[threat.model]
-        others = self._others(method, threat, model, self.spaces[model.space])
+        others = self._others(method, threat)
         self._say(
             "TM506",
             f"{method.path} needs {need}, `{threat.name}` grants {grant}",

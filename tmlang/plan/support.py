@@ -12,8 +12,8 @@ from typing import Literal
 from tmlang.diagnostics.suggest import listed
 from tmlang.meaning.models import Model
 from tmlang.meaning.spaces import Space
-from tmlang.meaning.threats import Allowed, Both, Either, Property, Threat
-from tmlang.plan.asked import OBJECT_WORDS, Need, features, goal, leaf, object_kind
+from tmlang.meaning.threats import Allowed, Both, Either, Shift, Subject, Threat
+from tmlang.plan.asked import OBJECT_WORDS, Need, features, goal, leaf, misfits, object_kind
 from tmlang.plan.capability import ACCESS, Carried, Method
 
 VERIFIERS = ("certify", "decide_exactly", "enumerate")
@@ -45,9 +45,13 @@ class Support:
     obstacles: tuple[Obstacle, ...] = ()
 
 
-def support(method: Method, subject: Threat | Property, model: Model, space: Space) -> Support:
+def support(method: Method, subject: Subject, model: Model, space: Space) -> Support:
     """What ``method`` makes of ``subject``: a lowering with its reasons, or the obstacles."""
     judge = _Judge(method)
+    for words in misfits(method.input, space):
+        judge.refuse("TM516", Need("input", words, space.origin), "its inputs have another form")
+    if isinstance(subject, Shift):
+        return Support("exact", (), tuple(judge.obstacles))
     if isinstance(subject, Threat):
         judge.the_goal(subject)
         judge.the_set(subject)
@@ -68,23 +72,23 @@ class _Judge:
     def the_goal(self, threat: Threat) -> None:
         wanted = goal(threat.goal)
         if wanted not in self.method.goals:
-            self._refuse("TM509", Need(wanted, f"the goal of `{threat.name}` is {wanted}", threat.origin))
+            self.refuse("TM509", Need(wanted, f"the goal of `{threat.name}` is {wanted}", threat.origin))
 
     def the_object(self, model: Model) -> None:
         kind = object_kind(model)
         if kind not in self.method.objects:
             need = Need(kind, f"`{model.name}` {OBJECT_WORDS[kind]}", model.origin)
-            self._refuse("TM603" if self.proves else "TM508", need)
+            self.refuse("TM603" if self.proves else "TM508", need)
         network = model.network.kind
         if network not in self.method.networks:
-            self._refuse("TM514", Need(network, f"the network of `{model.name}` is {network}", model.origin))
+            self.refuse("TM514", Need(network, f"the network of `{model.name}` is {network}", model.origin))
 
     def the_set(self, threat: Threat) -> None:
         if threat.minimize is not None:
             norm, space = threat.minimize
             if norm not in self.method.minimizes:
                 need = Need("minimize", f"`{threat.name}` minimizes {norm} in {space}", threat.origin)
-                self._refuse("TM508", need, "it searches at one radius, not for the nearest failure")
+                self.refuse("TM508", need, "it searches at one radius, not for the nearest failure")
             return
         assert threat.allow is not None
         carried, obstacles = self._part(threat.allow, threat)
@@ -98,9 +102,9 @@ class _Judge:
     def feature(self, need: Need) -> None:
         carried = self.method.carries.get(need.key)
         if carried is None:
-            self._refuse("TM508", need)
+            self.refuse("TM508", need)
         elif carried == "inner" and self.proves:
-            self._refuse("TM508", need, f"{_INNER}, and a part proves nothing about the whole")
+            self.refuse("TM508", need, f"{_INNER}, and a part proves nothing about the whole")
         else:
             self._accept(need, carried)
 
@@ -142,7 +146,7 @@ class _Judge:
     def _lower(self, carried: Carried) -> None:
         self.lowering = _worst(self.lowering, carried)
 
-    def _refuse(self, code: str, need: Need, because: str | None = None) -> None:
+    def refuse(self, code: str, need: Need, because: str | None = None) -> None:
         self.obstacles.append(self._obstacle(code, need, because))
 
     def _obstacle(self, code: str, need: Need, because: str | None = None) -> Obstacle:

@@ -18,4 +18,5 @@ RULES = (
     Rule("TM513", "the method is described and not built yet"),
     Rule("TM514", "the method needs another kind of network"),
     Rule("TM515", "the steps cannot cross the ball", "warning"),
+    Rule("TM516", "the method needs inputs of another form"),
 )
