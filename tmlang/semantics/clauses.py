@@ -31,7 +31,7 @@ def once_each(world: World, block: ast.Block) -> dict[str, ast.Clause]:
     return first
 
 
-def read(found: Mapping[str, ast.Clause], word: str, make: Callable[[Any], T | None]) -> T | None:
+def read(found: Mapping[str, ast.Clause], word: str, make: Callable[[Any], T]) -> T | None:
     """What ``make`` makes of the value of a clause; ``None`` when the clause is not there (or was refused)."""
     clause = found.get(word)
     return None if clause is None else make(clause.value)

@@ -166,9 +166,9 @@ def _lands_in(world: World, node: ast.Data, where: Space, at: Flow, found: dict[
     if at.ranges is not None and _outside(where, at):
         low, high = min(a for a, _ in at.ranges), max(b for _, b in at.ranges)
         box = f"[{show(where.cells[0].low)}, {show(where.cells[0].high)}]"
-        help = "add scale(1/255) to prepare:" if high == 255 and where.cells[0].high == 1 else None
+        smaller = "add scale(1/255) to prepare:" if high == 255 and where.cells[0].high == 1 else None
         shown = f"[{show(low)}, {show(high)}]"
-        world.report("TM707", f"the examples lie in {shown}, and {where.name} is {box}", place, help=help)
+        world.report("TM707", f"the examples lie in {shown}, and {where.name} is {box}", place, help=smaller)
     elif at.ranges is not None and _shrunk(where, at):
         high = max(b for _, b in at.ranges)
         message = f"the examples reach only {show(high)}, and {where.name} goes up to {show(where.cells[0].high)}"

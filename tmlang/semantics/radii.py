@@ -116,13 +116,10 @@ def _near_miss(world: World, node: ast.Ball, space: Space, radius: Fraction) -> 
         if radius != usual and abs(radius - usual) <= _NEAR * usual:
             percent = float(abs(radius - usual) / usual * 100)
             more = "more" if radius > usual else "less"
-            fix = Fix(f"write {k}/255", (Edit(node.radius.span, f"{k}/255"),))
-            literal = isinstance(node.radius, ast.Number | ast.Binary)
             world.report(
                 "TM203",
                 f"{show(radius)} is {percent:.1f} % {more} than {k}/255, and the results of the two do not compare",
                 node.radius,
                 help=f"write {k}/255 if that is meant",
-                fix=fix if literal else None,
             )
             return

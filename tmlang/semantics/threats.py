@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 from tmlang.meaning.threats import (
     Allowed,
     Assumption,
     Nature,
-    Norm,
     Patch,
     Subject,
     Threat,
@@ -129,7 +128,9 @@ class _Parts:
         self.minimize = read(found, "minimize", lambda v: allowed.minimized(world, env, v, part))
         self.goal = read(found, "goal", lambda v: judging.goal(world, env, v, known, examples))
         self.access = read(found, "access", lambda v: access.access(world, env, v))
-        self.clean_errors = read(found, "clean_errors", lambda v: judging.clean_errors(world, v))
+        self.clean_errors: Literal["fail", "excluded"] | None = read(
+            found, "clean_errors", lambda v: judging.clean_errors(world, v)
+        )
         self.rejected = read(found, "rejected", lambda v: judging.rejected(world, env, v, self.goal, part))
         self.nature = read(found, "nature", lambda v: self._nature(world, env, v))
         self.success = read(found, "success", lambda v: judging.success(world, env, v, self.nature, units))
