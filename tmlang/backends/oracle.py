@@ -64,8 +64,14 @@ class Oracle:
         self.queries = torch.zeros(units, dtype=torch.int64)
         if used is not None:
             self.queries += torch.tensor(list(used), dtype=torch.int64)
+        self._before = self.queries.clone()
         self.forwards = torch.zeros(units, dtype=torch.int64)
         self.gradients = torch.zeros(units, dtype=torch.int64)
+
+    @property
+    def spent(self) -> torch.Tensor:
+        """Queries per unit (int64) that went through this oracle: ``queries`` without what was ``used`` before it."""
+        return self.queries - self._before
 
     def remaining(self) -> torch.Tensor | None:
         """Queries left per unit (int64), ``None`` without a limit."""

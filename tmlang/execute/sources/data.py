@@ -27,7 +27,8 @@ Decide = Callable[[str, np.ndarray], np.ndarray]
 @dataclass(frozen=True)
 class LoadedData:
     """The selected rows in order: ``ids``, ``x`` (N, *shape) in the space's dtype, ``labels`` (N,) int64 with
-    :data:`UNUSABLE`, ``reviewed`` (N,) bool (``truth: reviewed``), ``columns`` of a goal; ``total`` rows of the file.
+    :data:`UNUSABLE`, ``reviewed`` (N,) bool (``truth: reviewed``), ``columns`` of a goal, ``rows`` (N,) where they
+    stand among the ``total`` rows of the file.
     """
 
     ids: tuple[str, ...]
@@ -35,6 +36,7 @@ class LoadedData:
     labels: np.ndarray
     reviewed: np.ndarray
     columns: Mapping[str, tuple[str, ...]]
+    rows: np.ndarray
     total: int
 
 
@@ -183,6 +185,7 @@ class _Selection:
             labels=self.labels[rows],
             reviewed=self.reviewed[rows],
             columns={name: tuple(values[i] for i in rows) for name, values in self.table.columns.items()},
+            rows=rows,
             total=len(self.ids),
         )
 

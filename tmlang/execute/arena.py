@@ -1,0 +1,147 @@
+"""One evaluation, loaded: everything that stands before its first stage."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from tmlang.audit.record import Record
+from tmlang.backends.threatset import ThreatSet
+from tmlang.diagnostics.model import Diagnostic
+from tmlang.diagnostics.stop import stop
+from tmlang.execute.probes import probe_all, probe_range
+from tmlang.execute.rows import clean_row
+from tmlang.execute.sources.data import LoadedData
+from tmlang.execute.units import Unit, clean_decisions, make_units
+from tmlang.execute.world import Attacked, World
+from tmlang.meaning.threats import Threat
+from tmlang.plan.ir import EvaluationPlan
+
+
+@dataclass
+class Arena:
+    """``units`` of one evaluation and, row-aligned, their ``sets``, originals ``x``, labels ``y`` and ``target``
+    (``None`` untargeted). ``reviewed``: per unit whether its label was (``None``: the truth is no review).
+    ``searching`` and ``replaying`` add up the seconds of the stages and of the recheck."""
+
+    evaluation: EvaluationPlan
+    threat: Threat
+    attacked: Attacked
+    units: Sequence[Unit]
+    sets: ThreatSet
+    x: torch.Tensor
+    y: torch.Tensor
+    target: torch.Tensor | None
+    reviewed: Sequence[bool] | None
+    clean_seconds: float
+    searching: float = 0.0
+    replaying: float = 0.0
+
+    @property
+    def seed(self) -> int:
+        """The written seed; without one 0, which the records carry."""
+        return self.evaluation.seed or 0
+
+    def clean_rows(self) -> list[Record]:
+        """The units' own rows."""
+        share = self.clean_seconds / max(1, len(self.units))
+        return [
+            clean_row(
+                self.evaluation.name,
+                unit,
+                self.threat,
+                broken_rule=self.sets.broken[i],
+                reviewed=None if self.reviewed is None else self.reviewed[i],
+                seconds=share,
+            )
+            for i, unit in enumerate(self.units)
+        ]
+
+
+def refuse(plan_threat: object, evaluation: EvaluationPlan, world: World) -> Threat:
+    """The threat of an evaluation that can be carried. Raises TM826 naming what cannot."""
+    if not isinstance(plan_threat, Threat):
+        kind = type(plan_threat).__name__.lower()
+        raise stop("TM826", f"{evaluation.name} is about a {kind}, which is not run yet", evaluation.origin)
+    threat = plan_threat
+    randomness = world.plan.model(threat.model).random.kind
+    for what, present in (
+        ("a universal perturbation", threat.perturbation == "universal"),
+        ("draws of nature", threat.nature is not None),
+        ("a model that is random on every request", randomness == "per_request" or threat.success is not None),
+        ("transfer from other models", threat.access.level == "transfer"),
+    ):
+        if present:
+            raise stop("TM826", f"{evaluation.name} is about {what}, which is not run yet", evaluation.origin)
+    return threat
+
+
+def make_arena(evaluation: EvaluationPlan, world: World) -> tuple[Arena | None, list[Diagnostic]]:
+    """The arena of ``evaluation`` and what the probes found; ``None`` when one of that is an error.
+
+    Raises :class:`~tmlang.diagnostics.stop.Stop` where model, data or set cannot be made.
+    """
+    threat = refuse(world.plan.subject(evaluation.subject), evaluation, world)
+    attacked, data = world.model(threat.model), world.data(threat)
+    originals = torch.from_numpy(np.ascontiguousarray(data.x))
+    world.settle(attacked, originals)
+    found = _probed(evaluation, threat, attacked, data, originals, world)
+    if any(d.is_error for d in found):
+        return None, found
+    space = world.plan.space(attacked.model.space)
+    mask = world.mask(threat, data.rows, data.total)
+    sets = ThreatSet.build(space, threat, data.x, ids=data.ids, mask=mask)
+    began = time.perf_counter()
+    decided = clean_decisions(attacked, originals)
+    seconds = time.perf_counter() - began
+    units = make_units(threat, attacked, data, originals, decided)
+    return _aligned(evaluation, threat, attacked, units, sets, data, world, seconds), found
+
+
+def _aligned(
+    evaluation: EvaluationPlan,
+    threat: Threat,
+    attacked: Attacked,
+    units: list[Unit],
+    sets: ThreatSet,
+    data: LoadedData,
+    world: World,
+    seconds: float,
+) -> Arena:
+    rows = np.array([u.row for u in units], dtype=np.int64)
+    truth = world.plan.data_set(threat.data).truth.kind
+    targeted = threat.goal.kind != "untargeted"
+    # A unit without a target (no usable label) is never searched; its own label stands in.
+    targets = [u.label if u.target is None else u.target for u in units]
+    return Arena(
+        evaluation=evaluation,
+        threat=threat,
+        attacked=attacked,
+        units=units,
+        sets=sets.rows(rows),
+        x=torch.from_numpy(sets.originals[rows]),
+        y=torch.tensor([u.label for u in units]),
+        target=torch.tensor(targets) if targeted else None,
+        reviewed=data.reviewed[rows].tolist() if truth == "reviewed" else None,
+        clean_seconds=seconds,
+    )
+
+
+def _probed(
+    evaluation: EvaluationPlan,
+    threat: Threat,
+    attacked: Attacked,
+    data: LoadedData,
+    originals: torch.Tensor,
+    world: World,
+) -> list[Diagnostic]:
+    stages = evaluation.stages
+    gradients = any(s.role == "attack" and s.access == "white_box" and s.through is None for s in stages)
+    declared = world.plan.data_set(threat.data)
+    found = probe_range(declared, world.plan.space(declared.space), data.x)
+    labels = torch.from_numpy(data.labels)
+    return found + probe_all(attacked.model, attacked.evaluator, originals, labels, gradients=gradients)

@@ -1,0 +1,46 @@
+"""What the committed rows say about units while a run goes on: what is done, broken, used up."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from tmlang.audit.record import CLEAN_STAGE, Record
+from tmlang.audit.units import is_witness
+
+
+class Ledger:
+    """Rows of one evaluation, by what the runner must know before the next batch."""
+
+    def __init__(self, evaluation: str, records: Iterable[Record] = ()) -> None:
+        self.evaluation = evaluation
+        self.clean: set[str] = set()
+        self._done: dict[tuple[str, int], set[str]] = defaultdict(set)
+        self._broken: dict[int, set[str]] = defaultdict(set)
+        self._queries: dict[tuple[str, str, int], int] = defaultdict(int)
+        self.add(records)
+
+    def add(self, records: Iterable[Record]) -> None:
+        for row in records:
+            if row.evaluation != self.evaluation:
+                continue
+            if row.stage == CLEAN_STAGE:
+                self.clean.add(row.unit)
+                continue
+            self._done[row.stage, row.repeat].add(row.unit)
+            key = row.unit, row.stage, row.repeat
+            self._queries[key] = max(self._queries[key], row.queries)
+            if is_witness(row) and row.within_access:
+                self._broken[row.repeat].add(row.unit)
+
+    def done(self, stage: str, repeat: int) -> set[str]:
+        """Units with a row of this stage and repeat."""
+        return self._done[stage, repeat]
+
+    def broken(self, repeat: int | None = None) -> set[str]:
+        """Units that a witness within the declared access broke, in one repeat or in any."""
+        return set().union(*self._broken.values()) if repeat is None else self._broken[repeat]
+
+    def used(self, unit: str) -> int:
+        """Queries that all stages and repeats so far have spent on ``unit`` (EVIDENCE.md section 4)."""
+        return sum(n for (u, _, _), n in self._queries.items() if u == unit)

@@ -1,0 +1,142 @@
+"""The bundle of a run while it is written: its identity, what is committed, and going on from there."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tmlang import __version__
+from tmlang.audit.bundle import STATEMENT, Bundle
+from tmlang.audit.record import Record
+from tmlang.base import canonical
+from tmlang.diagnostics.stop import stop
+from tmlang.execute.stages import Batch
+from tmlang.execute.world import World
+from tmlang.meaning.spaces import Space
+from tmlang.plan.ir import Plan
+from tmlang.plan.text import plan_hash, plan_json
+
+RUN = "run.json"
+"""Names the run: two runs with equal ``run.json`` would commit equal rows, so one may go on from the other."""
+_LIBRARIES = ("torch", "numpy", "torchattacks", "foolbox", "auto-LiRPA", "maraboupy", "onnxruntime", "scipy", "pillow")
+
+
+def identity(plan: Plan, world: World, batch_size: Mapping[str, int]) -> dict[str, Any]:
+    """Everything that the rows of a run depend on."""
+    return {
+        "tmlang": __version__,
+        "plan": plan_hash(plan),
+        "artifacts": dict(sorted(world.files.hashes.items())),
+        "models": {name: attacked.evaluator.identity() for name, attacked in world.loaded().items()},
+        "code": {name: dict(attacked.facts) for name, attacked in world.loaded().items()},
+        "batch_size": dict(batch_size),
+        "libraries": _versions(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _LIBRARIES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+class RunFolder:
+    """A bundle that belongs to one identity. ``sealed``: the run was finished before."""
+
+    def __init__(self, bundle: Bundle, *, sealed: bool) -> None:
+        self.bundle, self.sealed = bundle, sealed
+
+    @property
+    def path(self) -> Path:
+        return self.bundle.path
+
+    @classmethod
+    def open(
+        cls, plan: Plan, run: Mapping[str, Any], out: Path | None, name: str, sources: Mapping[str, str]
+    ) -> RunFolder:
+        """The folder ``out`` (or ``runs/<name>-<identity>``): new, or the same run to go on with.
+
+        Raises TM824 when it holds anything else.
+        """
+        digest = sha256(canonical.dumps(run)).hexdigest()
+        path = out if out is not None else Path("runs") / f"{name}-{digest[:10]}"
+        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+            bundle = Bundle.create(path)
+            bundle.add_bytes("plan.json", plan_json(plan))
+            for source, text in sources.items():
+                bundle.add_text(f"spec/{source}", text)
+            bundle.add_json(RUN, run)
+            return cls(bundle, sealed=False)
+        sealed = (path / STATEMENT).exists()
+        if not (path / RUN).is_file():
+            raise stop("TM824", f"`{path}` is not empty and holds no run", help="name another folder with --out")
+        bundle = Bundle.open(path) if sealed else Bundle.resume(path)
+        before, now = bundle.json(RUN), canonical.loads(canonical.dumps(run))
+        if before != now:
+            differs = sorted(k for k in {*before, *now} if before.get(k) != now.get(k))
+            raise stop(
+                "TM824",
+                f"`{path}` holds another run",
+                notes=(f"it differs in {', '.join(differs)}",),
+                help="name another folder with --out; nothing was changed in this one",
+            )
+        return cls(bundle, sealed=sealed)
+
+    def commit(self, batch: Batch, originals: np.ndarray, space: Space, indices: Any) -> list[Record]:
+        """Write a batch: the candidates that its rows keep, beside their originals, then the rows, which name them.
+
+        ``indices``: gives lattice indices (n, *shape) of values, or ``None`` for a real space; what lies off the
+        lattice is stored as values.
+        """
+        rows = list(batch.rows)
+        groups: dict[bool, list[int]] = {}
+        for i, keep in enumerate(batch.kept):
+            if keep.x is not None:
+                groups.setdefault(indices is not None and rows[i].status != "invalid", []).append(i)
+        for as_indices, members in groups.items():
+            x = np.stack([self._x(batch, i) for i in members])
+            start = originals[[batch.kept[i].unit for i in members]]
+            if as_indices:
+                x, start = indices(x), indices(start)
+            names = self.bundle.add_candidates(x, start, space=space.name, indices=as_indices)
+            for i, name in zip(members, names, strict=True):
+                rows[i] = replace(rows[i], candidate=name)
+        self.bundle.write_records(rows)
+        return rows
+
+    @staticmethod
+    def _x(batch: Batch, row: int) -> np.ndarray:
+        x = batch.kept[row].x
+        assert x is not None
+        return x
+
+    def seal(self, files: Mapping[str, Any], predicate: Mapping[str, Any]) -> None:
+        """Add the last files and close the bundle."""
+        for name, value in files.items():
+            self.bundle.add_json(name, value)
+        self.bundle.seal(predicate)
+        self.sealed = True
+
+
+def environment(world: World, timing: Mapping[str, Any], argv: Sequence[str] = ()) -> dict[str, Any]:
+    """The machine and the measured times: recorded, and no part of what the run is."""
+    return {
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+        "processor": platform.processor() or platform.machine(),
+        "command": list(argv),
+        "unfrozen": list(world.files.unfrozen),
+        "timing": timing,
+    }

@@ -1,0 +1,113 @@
+"""From what happened to a unit to its records. Statuses and failures are decided here and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tmlang.audit.record import CLEAN_STAGE, REJECTED, Record
+from tmlang.backends.decision import NO_DECISION
+from tmlang.backends.recheck import Facts
+from tmlang.execute.units import Unit
+from tmlang.meaning.threats import Threat
+
+TIMEOUT = "timeout"
+"""The message by which an adapter says that the deadline cut a unit off."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a unit cost in one stage."""
+
+    queries: int = 0
+    forwards: int = 0
+    gradients: int = 0
+    seconds: float = 0.0
+    seed: int | None = None
+
+
+def _base(evaluation: str, stage: str, unit: Unit) -> Record:
+    return Record(
+        evaluation=evaluation,
+        stage=stage,
+        unit=unit.id,
+        example=unit.example,
+        label=unit.label,
+        target=unit.target,
+        clean=unit.clean,
+        clean_decision=None if unit.decision == NO_DECISION else unit.decision,
+        status="none",
+    )
+
+
+def clean_row(
+    evaluation: str, unit: Unit, threat: Threat, *, broken_rule: str | None, reviewed: bool | None, seconds: float
+) -> Record:
+    """The unit's own row. ``broken_rule``: what an exempt original breaks of its own set."""
+    failed = unit.clean in ("cw", "cr")
+    return replace(
+        _base(evaluation, CLEAN_STAGE, unit),
+        decision=None if unit.decision == NO_DECISION else unit.decision,
+        rejected=unit.decision == REJECTED,
+        within_scope=broken_rule is None,
+        rule=broken_rule,
+        counted_failure=failed and threat.clean_errors == "fail" if unit.applicable else None,
+        label_reviewed=reviewed,
+        seconds=seconds,
+        message="the object gives no decision, or its replays disagree" if unit.decision == NO_DECISION else None,
+    )
+
+
+def attack_row(
+    evaluation: str,
+    stage: str,
+    unit: Unit,
+    repeat: int,
+    facts: Facts,
+    effort: Effort,
+    *,
+    within_access: bool,
+) -> Record:
+    """One row of a search from the rechecked ``facts``.
+
+    ``observed_failure`` is null outside the set and for units that were not clean and correct: only what is newly
+    induced by an allowed change is a failure of the attacked object. ``counted_failure`` is what the policy counts:
+    a new failure within the declared access.
+    """
+    inside = facts.status == "valid"
+    observed = facts.fails if inside and unit.clean == "cc" else None
+    scoped = {"valid": True, "invalid": False}.get(facts.status)
+    timed_out = facts.status == "error" and facts.message == TIMEOUT
+    return replace(
+        _base(evaluation, stage, unit),
+        repeat=repeat,
+        status="timeout" if timed_out else facts.status,
+        message=None if timed_out else facts.message,
+        decision=facts.decision,
+        rule=facts.rule,
+        branch=facts.branch,
+        within_scope=scoped,
+        within_access=within_access if facts.x is not None else None,
+        changed_correct=None if facts.decision is None else unit.clean == "cc" and facts.decision != unit.label,
+        observed_failure=observed,
+        counted_failure=bool(observed) and within_access if facts.x is not None else None,
+        rejected=facts.rejected,
+        linf=facts.linf,
+        l2=facts.l2,
+        l1=facts.l1,
+        l0=facts.l0,
+        distance=facts.distance,
+        projected=facts.projected,
+        queries=effort.queries,
+        forwards=effort.forwards,
+        gradients=effort.gradients,
+        seconds=effort.seconds,
+        seed=effort.seed,
+    )
+
+
+def kept(facts: Facts) -> np.ndarray | None:
+    """The candidate that is worth keeping: what fails, is rejected, or could not be believed."""
+    worth = facts.fails or facts.rejected or facts.status in ("invalid", "unstable", "error")
+    return facts.x if worth else None

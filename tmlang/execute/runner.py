@@ -1,0 +1,274 @@
+"""Run a plan: verify, load, probe, search, decide again, count, judge, seal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tmlang.audit.claims import Judgement, exit_code, judge_plan
+from tmlang.audit.columns import Columns
+from tmlang.audit.record import Record
+from tmlang.audit.summary import summary
+from tmlang.audit.tally import tally_plan
+from tmlang.backends.contract import BackendMissing, BackendRefusal, Certifier, Search
+from tmlang.backends.loading import load
+from tmlang.base.source import NOWHERE
+from tmlang.diagnostics.model import Diagnostic
+from tmlang.diagnostics.stop import Stop, stop
+from tmlang.execute.arena import Arena, make_arena
+from tmlang.execute.guard import check_state, state_hash
+from tmlang.execute.ledger import Ledger
+from tmlang.execute.output import RunFolder, environment, identity
+from tmlang.execute.progress import Progress, Silent
+from tmlang.execute.sources.files import LIMIT
+from tmlang.execute.stages import Batch, StageRun
+from tmlang.execute.world import World
+from tmlang.plan.ir import Plan, Stage
+from tmlang.plan.passes import DROP_BROKEN
+
+BATCH = 512
+"""Units of one batch unless the run says otherwise; fewer for large inputs."""
+_NUMBERS = 1 << 22
+"""Coordinates that a batch of the default size has at most."""
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """``out``: the folder of the bundle; ``None`` makes ``runs/<name>-<identity>``. ``sources``: the texts of the
+    spec's files, which go into the bundle. ``batch_size`` ``None``: :data:`BATCH`, or what fits."""
+
+    out: Path | None = None
+    name: str = "run"
+    trust_code: bool = False
+    batch_size: int | None = None
+    max_bytes: int = LIMIT
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """``exit_code``: 0, 3, 4 or 5 (``audit.claims.exit_code``), or :data:`INTERRUPTED`: nothing was sealed then, and
+    the same command goes on. ``path``: the bundle. ``diagnostics``: warnings, and what voids certificates."""
+
+    exit_code: int
+    path: Path
+    columns: Mapping[str, Columns] = field(default_factory=dict)
+    judgements: tuple[Judgement, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def run(plan: Plan, options: RunOptions, progress: Progress | None = None) -> RunResult:
+    """Run every evaluation of ``plan`` and seal the bundle.
+
+    Raises :class:`Stop` with TM5, TM7 or TM8 diagnostics where the run cannot begin, or where what was found may not be
+    recorded. Ctrl-C ends it between two commits; what is committed stays, and an equal run goes on from there.
+    """
+    runner = _Runner(plan, options, progress or Silent())
+    try:
+        return runner.run()
+    except KeyboardInterrupt:
+        return RunResult(INTERRUPTED, runner.path, diagnostics=tuple(runner.found))
+    finally:
+        runner.progress.close()
+
+
+class _Runner:
+    def __init__(self, plan: Plan, options: RunOptions, progress: Progress) -> None:
+        self.plan, self.options, self.progress = plan, options, progress
+        self.world = World(plan, trust_code=options.trust_code, max_bytes=options.max_bytes)
+        self.found: list[Diagnostic] = []
+        self.records: list[Record] = []
+        self.folder: RunFolder | None = None
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path if self.folder else self.options.out or Path("runs")
+
+    def run(self) -> RunResult:
+        self.progress.say("checking the files that the spec names")
+        self.world.verify()
+        self.progress.say("loading and probing models and data")
+        arenas = [self._arena(evaluation.name) for evaluation in self.plan.evaluations]
+        self._frozen()
+        sizes = {a.evaluation.name: self._batch_size(a) for a in arenas}
+        named = identity(self.plan, self.world, sizes)
+        folder = RunFolder.open(self.plan, named, self.options.out, self.options.name, self.options.sources)
+        self.folder, self.records = folder, folder.bundle.records()
+        if self.records:
+            done = "finished before" if folder.sealed else f"going on behind {len(self.records)} committed rows"
+            self.progress.say(f"{folder.path}: {done}")
+        if not folder.sealed:
+            for arena in arenas:
+                _Evaluation(self, arena, folder, sizes[arena.evaluation.name]).run()
+        return self._close(arenas, folder)
+
+    def _arena(self, name: str) -> Arena:
+        evaluation = next(e for e in self.plan.evaluations if e.name == name)
+        arena, found = make_arena(evaluation, self.world)
+        self.warn(found)
+        if arena is None:
+            raise Stop(*found)
+        return arena
+
+    def warn(self, found: Sequence[Diagnostic]) -> None:
+        """Keep new warnings and show them."""
+        fresh = [d for d in dict.fromkeys(found) if d not in self.found and not d.is_error]
+        self.found += fresh
+        if fresh:
+            self.progress.found(fresh)
+
+    def _frozen(self) -> None:
+        """Say which artifacts came without a hash."""
+        if names := self.world.files.unfrozen:
+            text = f"{len(names)} files are taken as they are: {', '.join(names[:6])}{' …' if len(names) > 6 else ''}"
+            help = "write their hashes into the spec, or let tmc freeze do it"
+            self.warn([Diagnostic("TM728", text, NOWHERE, help=help)])
+
+    def _batch_size(self, arena: Arena) -> int:
+        fits = max(1, min(BATCH, _NUMBERS // max(1, arena.sets.space.size)))
+        return self.options.batch_size or fits
+
+    # --- after the search -----------------------------------------------------------------------------------------
+
+    def _close(self, arenas: Sequence[Arena], folder: RunFolder) -> RunResult:
+        columns = tally_plan(self.plan, self.records)
+        judgements = judge_plan(self.plan, self.records)
+        contradicted = list(self._contradictions(columns))
+        self.found += contradicted
+        if not folder.sealed:
+            timing = {a.evaluation.name: _timing(a) for a in arenas}
+            warnings = [{"code": d.code, "message": d.message} for d in self.found]
+            files = {
+                "columns.json": summary(columns, judgements),
+                "environment.json": environment(self.world, timing, sys.argv[1:]) | {"warnings": warnings},
+            }
+            folder.seal(files, {"claims": {j.claim.text: j.status for j in judgements}})
+        complete = all(_complete(c) for c in columns.values())
+        code = exit_code(judgements, complete=complete, contradicted=bool(contradicted))
+        return RunResult(code, folder.path, columns, judgements, tuple(self.found))
+
+    def _contradictions(self, columns: Mapping[str, Columns]) -> Iterator[Diagnostic]:
+        """TM823 for every certificate that a witness contradicts beyond its stated gap."""
+        for numbers in columns.values():
+            for c in numbers.contradictions:
+                if not c.within_gap:
+                    yield Diagnostic(
+                        "TM823",
+                        f"{c.method} certified {c.unit}, and {c.witness} found an allowed input that fails",
+                        NOWHERE,
+                        notes=(f"every certificate of {c.method} in this run is void",),
+                        help="the bundle holds the input; report it to the authors of the method",
+                    )
+
+
+def _complete(columns: Columns) -> bool:
+    coverage = columns.get("coverage")
+    return coverage is None or coverage.low is None or coverage.low == 1
+
+
+def _timing(arena: Arena) -> dict[str, Any]:
+    """Measured seconds, and what share of them the replays took."""
+    total = arena.clean_seconds + arena.searching + arena.replaying
+    return {
+        "clean": round(arena.clean_seconds, 3),
+        "searching": round(arena.searching, 3),
+        "replaying": round(arena.replaying, 3),
+        "replay_share": round(arena.replaying / total, 4) if total else 0,
+        "evaluator_repeatable": arena.attacked.evaluator.repeatable,
+    }
+
+
+class _Evaluation:
+    """The stages of one evaluation, in order, over the units that are still worth it."""
+
+    def __init__(self, runner: _Runner, arena: Arena, folder: RunFolder, batch_size: int) -> None:
+        self.runner, self.arena, self.folder, self.batch_size = runner, arena, folder, batch_size
+        self.evaluation = arena.evaluation
+        self.ledger = Ledger(self.evaluation.name, runner.records)
+        self.space = arena.sets.space
+        limit = self.evaluation.stop_after
+        self.deadline = None if limit is None else time.monotonic() + float(limit)
+        self.state = state_hash(arena.attacked.deployed)
+
+    def run(self) -> None:
+        fresh = [row for row in self.arena.clean_rows() if row.unit not in self.ledger.clean]
+        if fresh:
+            self._commit(Batch(tuple(fresh), ()))
+        for repeat in range(self.evaluation.repeats):
+            for stage in self.evaluation.stages:
+                if repeat == 0 or self._repeated(stage):
+                    self._stage(stage, repeat)
+
+    def _repeated(self, stage: Stage) -> bool:
+        """A proof is no draw: it is repeated only where it is all that searches."""
+        return stage.role == "attack" or not any(s.role == "attack" for s in self.evaluation.stages)
+
+    def _stage(self, stage: Stage, repeat: int) -> None:
+        active = self._active(repeat)
+        done = self.ledger.done(stage.label, repeat)
+        batches = [active[i : i + self.batch_size] for i in range(0, len(active), self.batch_size)]
+        left = [b for b in batches if any(self.arena.units[i].id not in done for i in b)]
+        name = stage.id if self.evaluation.repeats == 1 else f"{stage.id} #{repeat + 1}"
+        self.runner.progress.stage(name, sum(len(b) for b in left))
+        adapter = _adapter(stage) if left else None
+        for batch in left:
+            assert adapter is not None
+            run = StageRun(self.arena, stage, repeat, adapter, self.deadline)
+            used = [self.ledger.used(self.arena.units[i].id) for i in batch]
+            self._commit(run.run(batch, used))
+            self.runner.progress.advance(len(batch), self._standing())
+        check_state(self.arena.attacked.deployed, self.state, stage.id)
+        self._failures(stage, repeat)
+
+    def _active(self, repeat: int) -> list[int]:
+        """Clean and correct units; without those that are broken already, where the plan's passes allow that."""
+        broken = self.ledger.broken(repeat) if DROP_BROKEN in self.evaluation.passes else set()
+        return [i for i, u in enumerate(self.arena.units) if u.applicable and u.clean == "cc" and u.id not in broken]
+
+    def _standing(self) -> int:
+        correct = sum(u.applicable and u.clean == "cc" for u in self.arena.units)
+        return correct - len(self.ledger.broken())
+
+    def _commit(self, batch: Batch) -> None:
+        domain = self.arena.sets.domain
+
+        def indices(x: np.ndarray) -> np.ndarray:
+            return domain.indices(x.reshape(len(x), -1))[0].reshape(x.shape)
+
+        lattice = indices if self.space.is_lattice else None
+        rows = self.folder.commit(batch, self.arena.sets.originals, self.space, lattice)
+        self.ledger.add(rows)
+        self.runner.records += rows
+
+    def _failures(self, stage: Stage, repeat: int) -> None:
+        """Warn when a stage failed on units: they lower the coverage."""
+        rows = [
+            r
+            for r in self.runner.records
+            if (r.evaluation, r.stage, r.repeat) == (self.evaluation.name, stage.label, repeat)
+        ]
+        failed = [r for r in rows if r.status == "error"]
+        if failed:
+            text = f"{stage.id} failed on {len(failed)} of {len(rows)} units"
+            self.runner.warn([Diagnostic("TM825", text, stage.origin, notes=(failed[0].message or "",))])
+
+
+def _adapter(stage: Stage) -> Search | Certifier:
+    try:
+        return load(stage.backend, stage.method)
+    except BackendMissing as missing:
+        raise stop(
+            "TM510",
+            f"{stage.backend} is not installed",
+            stage.origin,
+            help=f"pip install 'tmlang[{missing.args[0]}]'",
+        ) from missing
+    except BackendRefusal as refusal:
+        raise stop("TM826", str(refusal), stage.origin) from refusal

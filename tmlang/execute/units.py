@@ -1,0 +1,122 @@
+"""The units of a threat: examples, or (example, target) pairs, with their clean status (EVIDENCE.md section 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from tmlang.audit.record import REJECTED, CleanStatus
+from tmlang.backends.decision import NO_DECISION
+from tmlang.diagnostics.stop import stop
+from tmlang.execute.seeds import derive
+from tmlang.execute.sources.data import UNUSABLE, LoadedData
+from tmlang.execute.world import Attacked
+from tmlang.meaning.threats import Goal, Threat
+
+
+@dataclass(frozen=True)
+class Unit:
+    """``row``: of the loaded data. ``decision``: of the clean input, ``NO_DECISION`` where there is none."""
+
+    id: str
+    example: str
+    row: int
+    label: int
+    target: int | None
+    clean: CleanStatus
+    decision: int
+
+    @property
+    def applicable(self) -> bool:
+        """Usable label, and a target that is not the label."""
+        return self.label != UNUSABLE and self.target != self.label
+
+
+def clean_decisions(attacked: Attacked, x: torch.Tensor) -> torch.Tensor:
+    """Decisions (N,) of the originals under E; ``NO_DECISION`` where its replays disagree."""
+    evaluator = attacked.evaluator
+    decided = evaluator.decide(x)
+    for _ in range(evaluator.replays - 1):
+        decided = torch.where(evaluator.decide(x) == decided, decided, NO_DECISION)
+    return decided
+
+
+def make_units(
+    threat: Threat, attacked: Attacked, data: LoadedData, x: torch.Tensor, decided: torch.Tensor
+) -> list[Unit]:
+    """The units of ``threat`` over ``data`` in order; an example's pairs stand together."""
+    classes = attacked.model.classes
+    targets = _targets(threat.goal, classes, attacked, data, x)
+    units = []
+    for row, (example, label, wanted) in enumerate(zip(data.ids, data.labels.tolist(), targets, strict=True)):
+        decision = int(decided[row])
+        clean = _status(label, decision)
+        for target in wanted:
+            name = example if target is None else f"{example}->{classes[target]}"
+            units.append(Unit(name, example, row, label, target, clean, decision))
+    return units
+
+
+def _status(label: int, decision: int) -> CleanStatus:
+    if label == UNUSABLE or decision == NO_DECISION:
+        return "cu"
+    if decision == REJECTED:
+        return "cr"
+    return "cc" if decision == label else "cw"
+
+
+def _targets(
+    goal: Goal, classes: tuple[str, ...], attacked: Attacked, data: LoadedData, x: torch.Tensor
+) -> list[tuple[int | None, ...]]:
+    """Per example the targets of its units: one ``None`` when untargeted."""
+    k, labels = len(classes), data.labels.tolist()
+    if goal.kind == "untargeted":
+        return [(None,)] * len(labels)
+    if goal.kind == "class":
+        assert goal.target is not None
+        return [(classes.index(goal.target),)] * len(labels)
+    if goal.kind == "each":
+        return [tuple(c for c in range(k) if c != y) if y != UNUSABLE else (None,) for y in labels]
+    if goal.kind == "next":
+        return [((y + 1) % k,) if y != UNUSABLE else (None,) for y in labels]
+    if goal.kind == "random":
+        assert goal.seed is not None
+        return [_random_target(goal.seed, i, y, k) for i, y in zip(data.ids, labels, strict=True)]
+    if goal.kind == "column":
+        assert goal.column is not None
+        return [_named_target(v, classes, goal) for v in data.columns[goal.column]]
+    return _ranked_targets(goal, attacked, x, labels)
+
+
+def _random_target(seed: int, example: str, label: int, k: int) -> tuple[int | None, ...]:
+    """Uniform over the other classes, from the seed and the example's id alone."""
+    if label == UNUSABLE:
+        return (None,)
+    draw = derive(seed, "target", example) % (k - 1)
+    return (draw + (draw >= label),)
+
+
+def _named_target(value: str, classes: tuple[str, ...], goal: Goal) -> tuple[int | None, ...]:
+    if value not in classes:
+        raise stop(
+            "TM723",
+            f'the column {goal.column} names the target "{value}", which is no class',
+            notes=(f"the classes are {', '.join(classes[:12])}",),
+        )
+    return (classes.index(value),)
+
+
+def _ranked_targets(goal: Goal, attacked: Attacked, x: torch.Tensor, labels: list[int]) -> list[tuple[int | None, ...]]:
+    """``runner_up``: the greatest score beside the label's; ``least_likely``: the least. Ties: the lowest class."""
+    scores = attacked.evaluator.outputs(x)[:, : len(attacked.model.classes)].clone()
+    found: list[tuple[int | None, ...]] = []
+    for row, label in zip(scores, labels, strict=True):
+        if label == UNUSABLE or not bool(row.isfinite().all()):
+            found.append((None,))
+            continue
+        others = [c for c in range(len(row)) if c != label]
+        best = max if goal.kind == "runner_up" else min
+        wanted = best(float(row[c]) for c in others)
+        found.append((next(c for c in others if float(row[c]) == wanted),))
+    return found

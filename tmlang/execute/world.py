@@ -1,0 +1,174 @@
+"""The models and data of a plan, loaded once, each behind its reference evaluator."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from tmlang.backends.decision import Decision
+from tmlang.backends.deployed import Deployed
+from tmlang.diagnostics.stop import stop
+from tmlang.execute.evaluator import Evaluator
+from tmlang.execute.probes import output_kind
+from tmlang.execute.sources.data import LoadedData, load_data
+from tmlang.execute.sources.files import LIMIT, Files
+from tmlang.execute.sources.models import load_network
+from tmlang.meaning.models import Model
+from tmlang.meaning.threats import Property, Shift, Subject, Threat
+from tmlang.meaning.values import Artifact
+from tmlang.plan.ir import Plan
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """A model ready to be attacked. ``straight_through`` is the same object with surrogate gradients."""
+
+    model: Model
+    deployed: Deployed
+    straight_through: Deployed
+    evaluator: Evaluator
+    facts: Mapping[str, Any]
+
+    @property
+    def decision(self) -> Decision:
+        return self.evaluator.decision
+
+
+class World:
+    """What a plan's evaluations attack and on which data, loaded when it is first asked for."""
+
+    def __init__(self, plan: Plan, *, trust_code: bool, max_bytes: int = LIMIT) -> None:
+        self.plan = plan
+        self.files = Files(plan.root, limit=max_bytes)
+        self.trust_code = trust_code
+        self._models: dict[str, Attacked] = {}
+        self._data: dict[tuple[str, tuple[str, ...]], LoadedData] = {}
+
+    def verify(self) -> None:
+        """Hash every file that the evaluations need before any is opened. Raises TM703, TM710, TM711, TM725."""
+        for artifact in dict.fromkeys(_artifacts(self._used())):
+            self.files.verify(artifact)
+
+    def _used(self) -> Iterator[Any]:
+        """The declarations that the evaluations rest on."""
+        for evaluation in self.plan.evaluations:
+            subject = self.plan.subject(evaluation.subject)
+            yield from (subject, evaluation.stages)
+            for name in self._models_of(subject):
+                yield self.plan.model(name)
+            if not isinstance(subject, Property):
+                yield self.plan.data_set(subject.data)
+
+    def _models_of(self, subject: Subject) -> Iterator[str]:
+        yield subject.model
+        if isinstance(subject, Threat):
+            yield from subject.access.surrogates
+        if isinstance(subject, (Threat, Shift)):
+            data = self.plan.data_set(subject.data)
+            yield from (t.model for t in data.takes if t.model)
+            if data.truth.model:
+                yield data.truth.model
+
+    def model(self, name: str) -> Attacked:
+        """The model ``name``. Raises TM7 diagnostics where it cannot be opened."""
+        if name not in self._models:
+            self._models[name] = self._load(self.plan.model(name))
+        return self._models[name]
+
+    def loaded(self) -> Mapping[str, Attacked]:
+        """The models loaded so far, by name."""
+        return dict(sorted(self._models.items()))
+
+    def _load(self, model: Model) -> Attacked:
+        if model.ensemble is not None:
+            raise stop("TM826", "ensembles of models are not run yet", model.origin)
+        if model.decide.rule == "most_likely":
+            raise stop("TM826", "the ideal smoothed classifier is not run yet", model.origin)
+        space = self.plan.space(model.space)
+        loaded = load_network(model, space, self.files, trust_code=self.trust_code)
+        deployed = Deployed(model, space, loaded.module, self.files.read)
+        through = deployed
+        if deployed.gradient_stops:
+            through = Deployed(model, space, loaded.module, self.files.read, straight_through=True)
+        stated = model.network.output_kind == "probabilities" or any(s.name == "softmax" for s in model.post_steps)
+        decision = Decision(model, probabilities=stated)
+        return Attacked(model, deployed, through, Evaluator(deployed, decision), loaded.facts)
+
+    def decide(self, name: str, x: np.ndarray) -> np.ndarray:
+        """Decisions of model ``name`` on originals (N, *shape) under its reference evaluator."""
+        attacked = self.model(name)
+        inputs = torch.from_numpy(np.ascontiguousarray(x))
+        self.settle(attacked, inputs)
+        return attacked.evaluator.decide(inputs).numpy()
+
+    def settle(self, attacked: Attacked, x: torch.Tensor) -> None:
+        """Whether the outputs are probabilities, measured on originals where the spec does not state it."""
+        if attacked.model.network.output_kind is None and len(x):
+            with torch.no_grad():
+                raw = attacked.deployed.raw(x[:32])
+            attacked.decision.probabilities = output_kind(raw, attacked.model) == "probabilities"
+
+    def data(self, subject: Threat | Shift) -> LoadedData:
+        """The selected rows that ``subject`` is about, labelled by its model's classes."""
+        classes = self.plan.model(subject.model).classes
+        key = (subject.data, classes)
+        if key not in self._data:
+            data = self.plan.data_set(subject.data)
+            extra = frozenset(self._columns(subject.data))
+            space = self.plan.space(data.space)
+            self._data[key] = load_data(data, space, classes, self.files, self.decide, extra=extra)
+        return self._data[key]
+
+    def _columns(self, data: str) -> Iterator[str]:
+        """Columns that the goals of threats over ``data`` name."""
+        for subject in self.plan.subjects:
+            if isinstance(subject, Threat) and subject.data == data and subject.goal.column:
+                yield subject.goal.column
+
+    def mask(self, threat: Threat, rows: np.ndarray, total: int) -> np.ndarray | None:
+        """The boolean array of ``mutable: mask("m.npy")``: (*shape), or per selected row (N, *shape)."""
+        if threat.mutable.file is None:
+            return None
+        array = _array(self.files.read(threat.mutable.file), threat.mutable.file)
+        if not threat.mutable.per_example:
+            return array
+        if len(array) == total:
+            return np.asarray(array[rows])
+        if len(array) != len(rows):
+            raise stop(
+                "TM727",
+                f'"{threat.mutable.file.path}" has {len(array)} masks for {len(rows)} selected rows of {total}',
+                threat.mutable.origin,
+            )
+        return array
+
+
+def _array(data: bytes, artifact: Artifact) -> np.ndarray:
+    """The one array of an npy or npz file, as booleans."""
+    import io
+
+    try:
+        loaded = np.load(io.BytesIO(data), allow_pickle=False)
+        array = loaded if isinstance(loaded, np.ndarray) else loaded[loaded.files[0]]
+    except (ValueError, OSError, IndexError) as e:
+        raise stop("TM712", f'"{artifact.path}" is no array: {e}', artifact.origin) from e
+    if array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
+        raise stop("TM712", f'"{artifact.path}" is no mask: it holds other numbers than 0 and 1', artifact.origin)
+    return np.asarray(array, dtype=np.bool_)
+
+
+def _artifacts(value: Any) -> Iterator[Artifact]:
+    """Every :class:`Artifact` inside a value of the plan."""
+    if isinstance(value, Artifact):
+        yield value
+    elif isinstance(value, (tuple, list)) or hasattr(value, "__next__"):
+        for part in value:
+            yield from _artifacts(part)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from _artifacts(getattr(value, field.name))
