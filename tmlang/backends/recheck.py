@@ -103,6 +103,8 @@ def _rows(
     projected: bool = False,
 ) -> list[Facts]:
     """Rows of ``x`` (n, *shape), which belong to ``units`` of the failure predicate."""
+    if not len(units):
+        return []
     membership = sets.member(x)
     finite = np.isfinite(x.reshape(len(sets), -1)).all(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
