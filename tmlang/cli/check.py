@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     found: list[Diagnostic] = [d for front in fronts for d in front.diagnostics]
     if args.artifacts:
         found += [d for front in fronts if front.plan for d in _artifacts(front)]
-    show(found, args.format)
+    show(found, {name: source for front in fronts for name, source in front.sources.items()}, args.format)
     if args.format == "text":
         for front in fronts:
             if front.plan is not None:

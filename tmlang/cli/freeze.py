@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from tmlang.plan.lock import artifacts, installed, lock_json, make_lock
 
     front = read_spec(args.file, dict(args.settings))
-    show(front.diagnostics, to_stderr=True)
+    show(front.diagnostics, front.sources, to_stderr=True)
     if front.plan is None:
         return exit_code(front.diagnostics)
     if args.check:

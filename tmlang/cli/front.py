@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ class Front:
     program: Program | None
     plan: Plan | None
     diagnostics: tuple[Diagnostic, ...]
+    sources: Mapping[str, Source]
 
 
 def read_spec(path: str, settings: Mapping[str, str]) -> Front:
@@ -38,31 +40,11 @@ def read_spec(path: str, settings: Mapping[str, str]) -> Front:
 
     checked = check(path, settings=settings)
     if checked.program is None or has_errors(checked.diagnostics):
-        return Front(path, checked.program, None, in_order(list(checked.diagnostics)))
+        return Front(path, checked.program, None, checked.diagnostics, checked.sources)
     folder = str(Path(path).parent)
     plan, matched = lower(checked.program, Capabilities(), root=folder, found=checked.diagnostics)
-    return Front(path, checked.program, plan, in_order([*checked.diagnostics, *matched]))
-
-
-class Texts(Mapping[str, Source]):
-    """The sources that diagnostics point into, each read when it is first shown."""
-
-    def __init__(self) -> None:
-        self._read: dict[str, Source] = {}
-
-    def __getitem__(self, name: str) -> Source:
-        if name not in self._read:
-            try:
-                self._read[name] = Source(name, Path(name).read_text(encoding="utf-8"))
-            except (OSError, UnicodeDecodeError, ValueError):
-                raise KeyError(name) from None
-        return self._read[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._read)
-
-    def __len__(self) -> int:
-        return len(self._read)
+    found = in_order([*checked.diagnostics, *matched])
+    return Front(path, checked.program, plan, found, checked.sources)
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
@@ -83,15 +65,30 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="text", help="how diagnostics are shown")
 
 
-def show(diagnostics: Sequence[Diagnostic], style: str = "text", *, to_stderr: bool = False) -> None:
+def show(
+    diagnostics: Sequence[Diagnostic],
+    sources: Mapping[str, Source],
+    style: str = "text",
+    *,
+    to_stderr: bool = False,
+) -> None:
     """Print diagnostics in one of :data:`FORMATS`; JSON and SARIF are printed also when there are none."""
     shown = {
-        "text": lambda: render.text(diagnostics, Texts()),
+        "text": lambda: render.text(diagnostics, sources),
         "concise": lambda: render.concise(diagnostics),
         "json": lambda: render.as_json(diagnostics),
         "sarif": lambda: render.sarif(diagnostics, __version__),
     }[style]()
     (sys.stderr if to_stderr else sys.stdout).write(shown)
+
+
+def read_sources(diagnostics: Sequence[Diagnostic]) -> dict[str, Source]:
+    """The files that diagnostics point into, as far as they can be read: for what was found behind the checker."""
+    found: dict[str, Source] = {}
+    for name in dict.fromkeys(d.span.file for d in diagnostics if d.span.file):
+        with suppress(OSError, ValueError):
+            found[name] = Source(name, Path(name).read_text(encoding="utf-8"))
+    return found
 
 
 def exit_code(diagnostics: Sequence[Diagnostic]) -> int:

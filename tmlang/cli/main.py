@@ -100,11 +100,11 @@ def entry(argv: Sequence[str] | None = None) -> None:
 
 def _told(fault: Exception) -> int:
     """Say what ended the command: what the user can mend as diagnostics, anything else as a fault of ours."""
-    from tmlang.cli.front import show
+    from tmlang.cli.front import read_sources, show
     from tmlang.diagnostics.stop import Stop
 
     if isinstance(fault, Stop):
-        show(fault.diagnostics, to_stderr=True)
+        show(fault.diagnostics, read_sources(fault.diagnostics), to_stderr=True)
         return 1
     sys.stderr.write(_FAULT.format(kind=type(fault).__name__, text=fault))
     return _INTERNAL

@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
     write_atomically(target, text.encode("utf-8"))
     front = read_spec(str(target), {})
-    show(front.diagnostics)
+    show(front.diagnostics, front.sources)
     if front.plan is not None:
         print(f"{target}: written; read its comments, then: tmc check {target} --artifacts")
     return exit_code(front.diagnostics)

@@ -49,11 +49,11 @@ def run(args: argparse.Namespace) -> int:
         args.usage("a spec is needed, or --schema")
     front = read_spec(args.file, dict(args.settings))
     if front.plan is None:
-        show(front.diagnostics, to_stderr=True)
+        show(front.diagnostics, front.sources, to_stderr=True)
         return exit_code(front.diagnostics)
     _print(front.plan, args.format)
     found = (*front.diagnostics, *unavailable(front.plan, Capabilities()))
-    show(found, to_stderr=True)
+    show(found, front.sources, to_stderr=True)
     return exit_code(found)
 
 

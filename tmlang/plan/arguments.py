@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from tmlang.base.source import Span
@@ -40,20 +41,25 @@ class Resolution:
     model: Model
     space: Space
     values: dict[str, Value] = field(default_factory=dict)
+    sha256: str | None = None
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
     def resolve(self) -> tuple[tuple[str, Value], ...]:
         """Every argument of the method in the manifest's order, with what was written or the recorded default."""
-        names = iter([a.name for a in self.method.arguments.values() if a.type == "file"])
+        files = [a.name for a in self.method.arguments.values() if a.type == "file"]
+        names = iter(files)
         for position, (written_name, value) in enumerate(self.call.args):
             name_span, value_span = self._spans(position)
+            if written_name == "sha256" and files:
+                self.sha256 = self._hash(value, value_span)
+                continue
             name = written_name or next(names, "")
             argument = self.method.arguments.get(name)
             if argument is None:
                 self._unknown(name, name_span if written_name else value_span)
                 continue
             self.values[name] = self._typed(argument, value, value_span)
-        return tuple((a.name, self._value(a)) for a in self.method.arguments.values())
+        return tuple((a.name, self._hashed(self._value(a))) for a in self.method.arguments.values())
 
     def numbers(self) -> dict[str, Fraction]:
         """The arguments that are plain numbers, for the formulas of the manifest."""
@@ -70,6 +76,18 @@ class Resolution:
             _, name, value = self.call.arg_origins[position]
             return name, value
         return self.call.origin, self.call.origin
+
+    def _hash(self, value: Value, span: Span) -> str | None:
+        """The hash of the file that the call names."""
+        if isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value):
+            return value
+        self._say(
+            "TM701", f"{written(value)} is not a SHA-256", span, help="64 digits: 0 to 9 and a to f, small letters"
+        )
+        return None
+
+    def _hashed(self, value: Value) -> Value:
+        return replace(value, sha256=self.sha256) if isinstance(value, Artifact) and self.sha256 else value
 
     def _say(
         self, code: str, message: str, span: Span, *, notes: tuple[str, ...] = (), help: str | None = None
