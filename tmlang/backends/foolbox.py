@@ -63,9 +63,9 @@ class Decisions(Minimal):
             directions=arguments.pop("start_directions"),
             steps=arguments.pop("start_steps"),
         )
-        already = door.fails(door(search.z))
+        already = door.fails(search.z, door(search.z))
         start = blend.run(model, search.z, criterion)
-        walking = (door.fails(door(start)) & ~already).nonzero()[:, 0]
+        walking = (door.fails(start, door(start)) & ~already).nonzero()[:, 0]
         found = search.z.clone()
         if len(walking):
             door.only(walking)
@@ -84,7 +84,6 @@ def _failure(door: Door) -> Any:
             return "Failure()"
 
         def __call__(self, perturbed: Any, outputs: Any) -> Any:
-            del perturbed
-            return astensor(door.fails(astensor(outputs).raw))
+            return astensor(door.fails(astensor(perturbed).raw, astensor(outputs).raw))
 
     return Failure()

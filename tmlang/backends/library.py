@@ -25,6 +25,7 @@ import torch
 from torch import nn
 
 from tmlang.backends.contract import BackendRefusal, Candidates, Job
+from tmlang.backends.failure import Failure
 from tmlang.backends.oracle import QueryLimit
 from tmlang.backends.steps import value_of
 from tmlang.base.exact import round_down
@@ -194,8 +195,9 @@ class Best:
 class Door(nn.Module):
     """The model in a library's coordinates: (m, *view) in the unit cube to (m, K).
 
-    With ``decisions`` the outputs are one-hot of the decision, a rejection in a column ``K`` of its own.
-    ``units``: to whom the rows of a whole batch belong. Raises :class:`Expired` behind the deadline.
+    With ``decisions`` the outputs are one-hot of the decision; a rejection and no decision at all have columns of their
+    own, ``K`` and ``K + 1``. ``units``: to whom the rows of a whole batch belong. Raises :class:`Expired` behind the
+    deadline.
     """
 
     def __init__(self, job: Job, held: Frame, *, decisions: bool) -> None:
@@ -204,7 +206,7 @@ class Door(nn.Module):
         self.shape = job.x.shape[1:]
         self.labels = job.y if job.target is None else job.target
         self.targeted = job.target is not None
-        self.rejection_fails = job.threat.rejected is not None and job.threat.rejected.kind != "safe"
+        self.failure = Failure.of(job.sets, job.y, job.target)
         self.units = torch.arange(len(job.x))
         cut_off = job.oracle.limit is not None or job.deadline is not None
         self.best = Best(job.x) if cut_off else None
@@ -219,28 +221,28 @@ class Door(nn.Module):
         whole = len(x) == len(self.units)
         outputs = self._ask(x, self.units if whole else None)
         if self.best is not None and whole:
-            self.best.see(x.detach(), self.fails(outputs.detach()), self.units)
+            self.best.see(x.detach(), self._fails(x.detach(), outputs.detach()), self.units)
         return outputs
 
     def only(self, units: Tensor) -> None:
         """From here on whole batches are of these units."""
-        self.units, self.frame = units, self.frame.rows(units)
+        self.units, self.frame, self.failure = units, self.frame.rows(units), self.failure.rows(units)
 
     def _ask(self, x: Tensor, units: Tensor | None) -> Tensor:
         if not self.decisions:
             return self.oracle.logits(x, units)
-        z = self.oracle.decisions(x, units)
-        columns = torch.where(z < 0, self.oracle.classes, z)
-        return torch.nn.functional.one_hot(columns, self.oracle.classes + 1).to(x.dtype)
+        decided = self.oracle.decisions(x, units)
+        columns = torch.where(decided < 0, self.oracle.classes - 1 - decided, decided)
+        return torch.nn.functional.one_hot(columns, self.oracle.classes + 2).to(x.dtype)
 
-    def fails(self, outputs: Tensor) -> Tensor:
-        """(n,) bool: whether the outputs of a whole batch are failures, as far as this door shows them."""
-        decision = outputs.argmax(dim=1)
-        labels = self.labels[self.units]
-        if self.targeted:
-            return decision == labels
-        wrong = decision != labels
-        return wrong if self.rejection_fails else wrong & (decision < self.oracle.classes)
+    def fails(self, z: Tensor, outputs: Tensor) -> Tensor:
+        """(n,) bool: whether the outputs of a whole batch at ``z`` are failures, as far as this door shows them."""
+        return self._fails(self.frame.values(z.detach().reshape(-1, *self.shape)), outputs)
+
+    def _fails(self, x: Tensor, outputs: Tensor) -> Tensor:
+        column = outputs.argmax(dim=1)
+        decided = torch.where(column < self.oracle.classes, column, self.oracle.classes - 1 - column)
+        return self.failure(decided, x)
 
 
 @dataclass(frozen=True)
@@ -267,9 +269,11 @@ class LibraryAttack(ABC):
         """Call the library: (n, *view) in its coordinates, whatever it found, the original where nothing."""
 
     def search(self, job: Job) -> Candidates:
+        if job.target is not None and "targeted" not in self.row.goals:
+            raise BackendRefusal(f"{self.row.path} has no targeted form")
         ball = searched_ball(job.threat, self.row.norms)
         if job.threat.minimize is not None and job.threat.minimize[0] not in self.row.minimizes:
-            raise BackendRefusal(f"{self.row.name} does not minimize {job.threat.minimize[0]}")
+            raise BackendRefusal(f"{self.row.path} does not minimize {job.threat.minimize[0]}")
         # A rule that differs between examples needs rows in order; so does a query limit that must be exact.
         differs = job.threat.mutable.kind != "all" or as_box(job.sets, ball)
         whole = self.row.rows == "whole"
