@@ -88,10 +88,11 @@ class Builder(ThreatBuilder):
 
     def __init__(self, file: str, lexed: Lexed, diagnostics: list[Diagnostic]) -> None:
         self._file = file
-        self._comments = tuple(lexed.comments)
+        self._comments = lexed.comments
         self._docs: dict[int, list[ast.Comment]] = {}
         for comment, before in zip(lexed.comments, lexed.before, strict=True):
-            if comment.doc and not comment.trailing:
+            trails = before > 0 and lexed.tokens[before - 1].line == comment.span.line
+            if comment.doc and not trails:
                 self._docs.setdefault(lexed.tokens[before].start, []).append(comment)
         self._diagnostics = diagnostics
 
@@ -191,7 +192,9 @@ class Builder(ThreatBuilder):
         return ast.Clause(where, ast.Name(here, word.text[:-1].rstrip()), value)
 
     def start(self, where: Span, edition: ast.Number, *declarations: ast.Declaration) -> ast.Module:
-        return ast.Module(where, edition, declarations, self._comments)
+        attached = {comment.span.start for declaration in declarations for comment in declaration.doc}
+        comments = (ast.Comment(c.span, c.text, c.span.start in attached) for c in self._comments)
+        return ast.Module(where, edition, declarations, tuple(comments))
 
     def use(self, where: Span, module: ast.Path | ast.String, *names: ast.Name) -> ast.Use:
         return ast.Use(where, self._doc(where), module, names)
@@ -243,6 +246,7 @@ class Builder(ThreatBuilder):
     def claim(self, where: Span, text: ast.String, left: ast.Value, *rest: Any) -> ast.Claim:
         """``rest`` is the population behind nothing, behind a comparator and a value, or behind ``rounds to``."""
         *verdict, population = rest
+        op: Any
         op, right = verdict if len(verdict) == 2 else ("rounds_to", verdict[0]) if verdict else (None, None)
         return ast.Claim(where, self._doc(where), text, left, op, right, population)
 

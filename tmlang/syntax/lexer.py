@@ -59,7 +59,8 @@ def span(name: str, first: Token, last: Token) -> Span:
 
 
 class Lexed(NamedTuple):
-    """``tokens`` ends with one of kind ``$END``. ``comments[i]`` stands before token ``before[i]``."""
+    """``tokens`` ends with one of kind ``$END``. ``comments[i]`` stands before token ``before[i]``; its ``doc`` only
+    says how it is marked."""
 
     tokens: list[Token]
     comments: list[Comment]
@@ -84,7 +85,7 @@ def tokenize(source: Source, clause_words: Set[str]) -> Lexed:
             continue
         token = Token(_KINDS.get(group or "", ()), found, start, line, start - line_start + 1)
         if group == "comment":
-            comments.append(_comment(name, token, trailing=bool(tokens) and tokens[-1].line == line))
+            comments.append(_comment(name, token))
             before.append(len(tokens))
             continue
         if group == "word":
@@ -108,11 +109,11 @@ def tokenize(source: Source, clause_words: Set[str]) -> Lexed:
 _KINDS = {"number": ("NUMBER",), "string": ("STRING",), "unit": ("UNIT",)}
 
 
-def _comment(name: str, token: Token, trailing: bool) -> Comment:
+def _comment(name: str, token: Token) -> Comment:
     written = token.text.rstrip()
     mark = "##" if written.startswith("##") else "#"
     text = written[len(mark) :].removeprefix(" ")
-    return Comment(span(name, token, token._replace(text=written)), text, mark == "##", trailing)
+    return Comment(span(name, token, token._replace(text=written)), text, mark == "##")
 
 
 # --- what cannot be read --------------------------------------------------------------------------------------------

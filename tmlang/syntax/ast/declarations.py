@@ -89,16 +89,15 @@ class Clause(Node):
 
 
 class Comment(Node):
-    """A comment to the end of its line, ``text`` without its mark, one blank behind that and blanks at the end.
-    ``doc`` for ``##``; ``trailing`` when code stands before it on its line."""
+    """A comment to the end of its line; ``text`` without its mark, one blank behind that and blanks at the end.
+    ``doc`` when it is marked ``##`` and stands on lines of its own above a declaration."""
 
     text: str
     doc: bool
-    trailing: bool
 
 
 class Declaration(Node):
-    """``doc`` are the ``##`` lines directly above, in order (also in :attr:`Module.comments`)."""
+    """``doc`` are the ``##`` lines above, in order (also in :attr:`Module.comments`)."""
 
     doc: tuple[Comment, ...]
 
