@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tmlang.base.frozen import dataclass
 from tmlang.base.source import Span
 from tmlang.diagnostics.registry import Severity, rule
 

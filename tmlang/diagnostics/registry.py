@@ -6,10 +6,11 @@ A code never changes its meaning; one that is no longer raised is removed and it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Literal
+
+from tmlang.base.frozen import dataclass
 
 Severity = Literal["error", "warning"]
 

@@ -14,6 +14,8 @@ class Stop(Exception):
         self.diagnostics = diagnostics
 
 
-def stop(code: str, message: str, span: Span = NOWHERE, *, notes: tuple[str, ...] = (), help: str | None = None) -> Stop:
+def stop(
+    code: str, message: str, span: Span = NOWHERE, *, notes: tuple[str, ...] = (), help: str | None = None
+) -> Stop:
     """A :class:`Stop` with one diagnostic, to be raised."""
     return Stop(Diagnostic(code, message, span, notes=notes, help=help))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, Union
 
+from tmlang.base.frozen import dataclass, field
 from tmlang.base.source import NOWHERE, Span
 from tmlang.meaning.models import Data, Model
 from tmlang.meaning.spaces import Space

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from tmlang.base.frozen import dataclass
 
 Type = Literal["number", "numbers", "whole", "word", "text", "file", "names", "sigma", "flag", "name", "matrix"]
 

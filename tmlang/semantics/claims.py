@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal, cast
 
+from tmlang.base.frozen import dataclass
 from tmlang.diagnostics.model import Edit, Fix, Label
 from tmlang.diagnostics.suggest import did_you_mean, either, nearest
 from tmlang.meaning.evaluations import Claim, Measured, RoundsTo
@@ -103,7 +104,7 @@ def _of_evaluation(world: World, env: Env, node: ast.Call) -> KnownEvaluation | 
         return None
     name = first.value
     found = env.file.table.get(name.text)
-    if found is not None and found.kind != "evaluation":
+    if found is not None and name.text not in env.file.unclear and found.kind != "evaluation":
         of = [n for n, e in env.file.table.items() if e.kind == "evaluation" and e.node.subject.text == name.text]
         tail = f"; {either(of)} evaluates it" if of else ""
         fix = Fix(f"write {of[0]}", (Edit(name.span, of[0]),)) if len(of) == 1 else None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal, cast
 
+from tmlang.base.frozen import dataclass
 from tmlang.base.source import Span
 from tmlang.diagnostics.model import Edit, Fix, Label
 from tmlang.meaning.evaluations import Curve, Evaluation, StageCall

@@ -7,10 +7,11 @@ not fit. Numbers are per channel or feature, or one for all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import cast
 
+from tmlang.base.frozen import dataclass
 from tmlang.base.source import Span
 from tmlang.diagnostics.model import Label
 from tmlang.meaning.spaces import Space

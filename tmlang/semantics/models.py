@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import cast
 
+from tmlang.base.frozen import dataclass
 from tmlang.meaning.models import Model, RejectWhen, Step
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.values import Quantity

@@ -70,10 +70,12 @@ class Loader:
             where = Label(earlier.name_span, "the first one") if earlier.file is file else None
             what = f"{name.text} is a {NOUNS[earlier.kind]} already"
             self._report("TM102", what, name.span, labels=(where,) if where else ())
+            file.unclear.add(name.text)
 
     def _use(self, file: File, node: ast.Use) -> None:
         target = self._std(node.module) if isinstance(node.module, ast.Path) else self._local(file, node.module)
         if target is None:
+            file.unclear.update(n.text for n in node.names)
             return
         if not node.names:
             self._report("TM105", "say which names are used: use … (a, b)", node.span)
@@ -86,6 +88,7 @@ class Loader:
             close = nearest(name.text, own)
             tail = did_you_mean(name.text, own) or f"it declares {', '.join(own[:12])}{' …' if len(own) > 12 else ''}"
             fix = Fix(f"write {close[0]}", (Edit(name.span, close[0]),)) if len(close) == 1 else None
+            file.unclear.add(name.text)
             self._report("TM105", f"{target.source.name} declares no {name.text}; {tail}", name.span, fix=fix)
 
     def _std(self, node: ast.Path) -> File | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
+from tmlang.base.frozen import dataclass
 from tmlang.base.source import Span
 from tmlang.meaning.spaces import Arithmetic, Cell, Num, Op, Ref, Relation
 from tmlang.meaning.values import Quantity

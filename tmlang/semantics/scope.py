@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union
 
+from tmlang.base.frozen import dataclass, field
 from tmlang.base.source import Source, Span
 from tmlang.diagnostics.model import Diagnostic, Edit, Fix, Label
 from tmlang.diagnostics.suggest import did_you_mean, nearest
@@ -49,9 +50,10 @@ _DEPTH = 60
 T = TypeVar("T")
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class File:
-    """One loaded file. ``table`` holds its declarations and what it imports, under the names used in it."""
+    """One loaded file. ``table`` holds its declarations and what it imports, under the names used in it; ``unclear``
+    the names that were refused where they are introduced, so that their uses are not reported again."""
 
     source: Source
     tree: ast.Module
@@ -60,9 +62,10 @@ class File:
     is_main: bool
     is_std: bool
     table: dict[str, Entry] = field(default_factory=dict)
+    unclear: set[str] = field(default_factory=set)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Entry:
     """One named declaration, in the file that declares it."""
 
@@ -153,9 +156,10 @@ class World:
 
     def find(self, env: Env, name: ast.Name, *kinds: Kind) -> Entry | None:
         """The declaration that ``name`` stands for, of one of ``kinds``; reports and gives ``None`` otherwise."""
-        found: Bound = env.bound[name.text] if name.text in env.bound else env.file.table.get(name.text)
+        known = name.text in env.bound or name.text in env.file.unclear
+        found: Bound = env.bound.get(name.text) if known else env.file.table.get(name.text)
         if found is None:
-            if name.text not in env.bound:
+            if not known:
                 self.unknown("TM101", name, NOUNS[kinds[0]], self._names_of(env, kinds))
             return None
         if not isinstance(found, Entry):

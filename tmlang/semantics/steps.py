@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import cast
 
+from tmlang.base.frozen import dataclass
 from tmlang.diagnostics.model import Edit, Fix
 from tmlang.diagnostics.suggest import did_you_mean, either, nearest
 from tmlang.meaning.models import Step

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, cast
+from typing import cast
 
+from tmlang.base.frozen import dataclass
 from tmlang.meaning.threats import (
-    Allowed,
     Assumption,
     Nature,
     Patch,
@@ -124,13 +123,11 @@ class _Parts:
         space = known.space if known else None
         units = examples.exact if examples else None
         part = self.mutable = read(found, "mutable", lambda v: mutable.mutable(world, env, v, space))
-        self.allow: Allowed | None = read(found, "allow", lambda v: allowed.allowed(world, env, v, part))
+        self.allow = read(found, "allow", lambda v: allowed.allowed(world, env, v, part))
         self.minimize = read(found, "minimize", lambda v: allowed.minimized(world, env, v, part))
         self.goal = read(found, "goal", lambda v: judging.goal(world, env, v, known, examples))
         self.access = read(found, "access", lambda v: access.access(world, env, v))
-        self.clean_errors: Literal["fail", "excluded"] | None = read(
-            found, "clean_errors", lambda v: judging.clean_errors(world, v)
-        )
+        self.clean_errors = read(found, "clean_errors", lambda v: judging.clean_errors(world, v))
         self.rejected = read(found, "rejected", lambda v: judging.rejected(world, env, v, self.goal, part))
         self.nature = read(found, "nature", lambda v: self._nature(world, env, v))
         self.success = read(found, "success", lambda v: judging.success(world, env, v, self.nature, units))

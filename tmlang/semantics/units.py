@@ -9,9 +9,10 @@ same unit, and it never converts to kelvin here, since nothing in the spec says 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+
+from tmlang.base.frozen import dataclass
 
 _SI = {"n": -9, "u": -6, "m": -3, "c": -2, "d": -1, "h": 2, "k": 3, "M": 6, "G": 9}
 

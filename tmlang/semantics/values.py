@@ -76,6 +76,8 @@ def _named(world: World, env: Env, node: ast.Name) -> Value:
     if node.text in env.bound:
         found = env.bound[node.text]
         return Symbol(world.names.of(found)) if isinstance(found, Entry) else found
+    if node.text in env.file.unclear:
+        return None
     entry = env.file.table.get(node.text)
     if entry is None:
         return {"true": True, "false": False}.get(node.text, Symbol(node.text))
