@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Literal, cast
 
 from tmlang.base.frozen import dataclass
 from tmlang.meaning.threats import (
