@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,13 @@ from tmlang.diagnostics.stop import stop
 from tmlang.execute.stages import Batch
 from tmlang.execute.world import World
 from tmlang.meaning.spaces import Space
+from tmlang.plan.capability import Capabilities
 from tmlang.plan.ir import Plan
+from tmlang.plan.lock import installed
 from tmlang.plan.text import plan_hash, plan_json
 
 RUN = "run.json"
 """Names the run: two runs with equal ``run.json`` would commit equal rows, so one may go on from the other."""
-_LIBRARIES = ("torch", "numpy", "torchattacks", "foolbox", "auto-LiRPA", "maraboupy", "onnxruntime", "scipy", "pillow")
 
 
 def identity(plan: Plan, world: World, batch_size: Mapping[str, int]) -> dict[str, Any]:
@@ -38,18 +38,8 @@ def identity(plan: Plan, world: World, batch_size: Mapping[str, int]) -> dict[st
         "models": {name: attacked.evaluator.identity() for name, attacked in world.loaded().items()},
         "code": {name: dict(attacked.facts) for name, attacked in world.loaded().items()},
         "batch_size": dict(batch_size),
-        "libraries": _versions(),
+        "libraries": dict(installed(plan, Capabilities())),
     }
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in _LIBRARIES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 class RunFolder:

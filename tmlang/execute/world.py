@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +19,10 @@ from tmlang.execute.sources.data import LoadedData, load_data
 from tmlang.execute.sources.files import LIMIT, Files
 from tmlang.execute.sources.models import load_network
 from tmlang.meaning.models import Model
-from tmlang.meaning.threats import Property, Shift, Subject, Threat
+from tmlang.meaning.threats import Shift, Threat
 from tmlang.meaning.values import Artifact
 from tmlang.plan.ir import Plan
+from tmlang.plan.lock import artifacts
 
 
 @dataclass(frozen=True)
@@ -50,29 +51,9 @@ class World:
         self._data: dict[tuple[str, tuple[str, ...]], LoadedData] = {}
 
     def verify(self) -> None:
-        """Hash every file that the evaluations need before any is opened. Raises TM703, TM710, TM711, TM725."""
-        for artifact in dict.fromkeys(_artifacts(self._used())):
+        """Hash every file that the plan names before any is opened. Raises TM703, TM710, TM711, TM725."""
+        for artifact in artifacts(self.plan):
             self.files.verify(artifact)
-
-    def _used(self) -> Iterator[Any]:
-        """The declarations that the evaluations rest on."""
-        for evaluation in self.plan.evaluations:
-            subject = self.plan.subject(evaluation.subject)
-            yield from (subject, evaluation.stages)
-            for name in self._models_of(subject):
-                yield self.plan.model(name)
-            if not isinstance(subject, Property):
-                yield self.plan.data_set(subject.data)
-
-    def _models_of(self, subject: Subject) -> Iterator[str]:
-        yield subject.model
-        if isinstance(subject, Threat):
-            yield from subject.access.surrogates
-        if isinstance(subject, (Threat, Shift)):
-            data = self.plan.data_set(subject.data)
-            yield from (t.model for t in data.takes if t.model)
-            if data.truth.model:
-                yield data.truth.model
 
     def model(self, name: str) -> Attacked:
         """The model ``name``. Raises TM7 diagnostics where it cannot be opened."""
@@ -150,8 +131,6 @@ class World:
 
 def _array(data: bytes, artifact: Artifact) -> np.ndarray:
     """The one array of an npy or npz file, as booleans."""
-    import io
-
     try:
         loaded = np.load(io.BytesIO(data), allow_pickle=False)
         array = loaded if isinstance(loaded, np.ndarray) else loaded[loaded.files[0]]
@@ -160,15 +139,3 @@ def _array(data: bytes, artifact: Artifact) -> np.ndarray:
     if array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
         raise stop("TM712", f'"{artifact.path}" is no mask: it holds other numbers than 0 and 1', artifact.origin)
     return np.asarray(array, dtype=np.bool_)
-
-
-def _artifacts(value: Any) -> Iterator[Artifact]:
-    """Every :class:`Artifact` inside a value of the plan."""
-    if isinstance(value, Artifact):
-        yield value
-    elif isinstance(value, (tuple, list)) or hasattr(value, "__next__"):
-        for part in value:
-            yield from _artifacts(part)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for field in dataclasses.fields(value):
-            yield from _artifacts(getattr(value, field.name))

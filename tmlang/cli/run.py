@@ -1,0 +1,161 @@
+"""``tmc run``: run a spec and write its bundle of evidence."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tmlang.cli.front import Front, add_settings, exit_code, read_spec, show
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from tmlang.audit.columns import Columns
+    from tmlang.execute.progress import Progress
+    from tmlang.execute.runner import RunOptions, RunResult
+    from tmlang.plan.ir import Plan
+
+_EPILOG = """\
+examples:
+  tmc run spec.tm                        the bundle goes to runs/spec-…
+  tmc run spec.tm --trust-code           the spec names Python code, and you have read it
+  tmc run spec.tm --out evidence         another folder; the same command goes on after Ctrl-C
+  tmc run spec.tm --set eps=4/255        another value of a param; the claims are then not judged
+  tmc run spec.tm --locked               only what spec.tm.lock describes
+
+exit codes: 0 all claims supported, 3 some refuted, 4 some undecided, 5 incomplete or contradicted,
+1 diagnostics, 2 wrong usage, 130 interrupted
+"""
+
+
+def add_parser(subparsers: _SubParsersAction[Any]) -> None:
+    parser = subparsers.add_parser(
+        "run",
+        help="run a spec and write its bundle of evidence",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="the folder of the bundle (runs/NAME-… when absent)")
+    parser.add_argument("--trust-code", action="store_true", help="let the Python code and programs of the spec run")
+    parser.add_argument("--locked", action="store_true", help="run only what the lock beside the spec describes")
+    parser.add_argument("--batch-size", type=_positive, metavar="N", help="units that one call of a method gets")
+    parser.add_argument("--max-bytes", type=_positive, metavar="N", help="greatest size of one file")
+    parser.add_argument("--quiet", action="store_true", help="print the result alone")
+    add_settings(parser)
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    front = read_spec(args.file, dict(args.settings))
+    if front.plan is not None:
+        front = _at_hand(front)
+    show(front.diagnostics, front.sources, to_stderr=True)
+    if front.plan is None:
+        return exit_code(front.diagnostics)
+    from tmlang.execute import runner
+
+    plan = _plan(args, front.plan)
+    progress = _progress(args.quiet, front)
+    result = runner.run(plan, _options(args, front), progress)
+    if result.exit_code == runner.INTERRUPTED:
+        sys.stderr.write(f"stopped; what is done lies in {result.path}, and the same command goes on from there\n")
+        return result.exit_code
+    show([d for d in result.diagnostics if d.is_error], front.sources, to_stderr=True)
+    _print(plan, result)
+    return result.exit_code
+
+
+def _at_hand(front: Front) -> Front:
+    """The spec with what is not built or not installed as further errors."""
+    from tmlang.plan.availability import unavailable
+    from tmlang.plan.capability import Capabilities
+
+    assert front.plan is not None
+    missing = unavailable(front.plan, Capabilities())
+    return replace(front, plan=None, diagnostics=(*front.diagnostics, *missing)) if missing else front
+
+
+def _plan(args: argparse.Namespace, plan: Plan) -> Plan:
+    if not args.locked:
+        return plan
+    from tmlang.cli.locked import locked_plan
+
+    return locked_plan(args.file, plan)
+
+
+def _options(args: argparse.Namespace, front: Front) -> RunOptions:
+    from tmlang.execute.runner import RunOptions
+    from tmlang.execute.sources.files import LIMIT
+
+    return RunOptions(
+        out=args.out,
+        name=Path(args.file).stem,
+        trust_code=args.trust_code,
+        batch_size=args.batch_size,
+        max_bytes=args.max_bytes or LIMIT,
+        sources=_texts(front),
+    )
+
+
+def _texts(front: Front) -> dict[str, str]:
+    """The spec's own files by their path from its folder; the standard library is part of tmlang."""
+    folder = Path(front.path).resolve().parent
+    found = {}
+    for name, source in front.sources.items():
+        place = Path(name).resolve()
+        if place.is_relative_to(folder):
+            found[place.relative_to(folder).as_posix()] = source.text
+    return found
+
+
+def _progress(quiet: bool, front: Front) -> Progress:
+    from tmlang.cli.progress import Bar, Lines
+    from tmlang.execute.progress import Silent
+
+    if quiet:
+        return Silent()
+    plain = not sys.stderr.isatty() or os.environ.get("TERM") == "dumb"
+    return Lines(front.sources) if plain else Bar(front.sources)
+
+
+# --- the result ---------------------------------------------------------------------------------------------------
+
+_SHOWN = ("clean_accuracy", "certified", "survival", "attack_coverage", "certificate_coverage", "coverage", "denied")
+
+
+def _print(plan: Plan, result: RunResult) -> None:
+    from tmlang.audit.claims import formula
+    from tmlang.audit.show import DASH, interval
+
+    for name, columns in result.columns.items():
+        print(f"\n{name}: {columns.subject}, {columns.counts.base} {columns.units}")
+        print(f"  {'R in':<22}{_sandwich(columns)}")
+        for wanted in _SHOWN:
+            column = columns.get(wanted)
+            text = DASH if column is None else f"{interval(column.low, column.high)} of {column.denominator}"
+            print(f"  {wanted:<22}{text}")
+    if result.judgements:
+        print()
+    for judgement in result.judgements:
+        print(f"  {judgement.status:<14}{judgement.claim.text}: {formula(judgement.claim)}")
+        print(f"  {'':<14}{judgement.reason}")
+    print(f"\n{len(plan.evaluations)} evaluations in {result.path}")
+    print(f"audit it: tmc audit {result.path}    read it: tmc report {result.path}")
+
+
+def _sandwich(columns: Columns) -> str:
+    """``[certified, upper]``: what is proved of R from either side."""
+    from tmlang.audit.show import DASH, percent
+
+    low, high = columns.get("certified"), columns.get("upper")
+    return f"[{percent(low.low) if low else DASH}, {percent(high.high) if high else DASH}]"
