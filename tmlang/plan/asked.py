@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from tmlang.base.frozen import dataclass
 from tmlang.base.source import Span
 from tmlang.diagnostics.suggest import either
 from tmlang.meaning.models import Model

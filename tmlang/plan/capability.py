@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from tmlang.base.frozen import dataclass
 from tmlang.plan.formula import FormulaError, variables
 
 Role = Literal["attack", "certify", "decide_exactly", "enumerate", "corrupt"]

@@ -5,9 +5,9 @@ Every refusal explains its chain: what the spec asks, what the method can, why n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
+from tmlang.base.frozen import dataclass
 from tmlang.diagnostics.model import Diagnostic, Label, has_errors
 from tmlang.diagnostics.suggest import did_you_mean, listed
 from tmlang.meaning.evaluations import Program, StageCall

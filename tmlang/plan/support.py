@@ -6,9 +6,9 @@ superset (enough for certificates; a witness is projected and judged again). Any
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from tmlang.base.frozen import dataclass
 from tmlang.diagnostics.suggest import listed
 from tmlang.meaning.models import Model
 from tmlang.meaning.spaces import Space
