@@ -216,7 +216,8 @@ def _outside(
     loaded: LoadedData, space: Space, data: Data, flat: np.ndarray, inside: np.ndarray, row: int, column: int
 ) -> Stop:
     cell = space.cell(column)
-    where = space.features[column] if space.features else f"coordinate {np.unravel_index(column, space.shape)}"
+    place = tuple(int(i) for i in np.unravel_index(column, space.shape))
+    where = space.features[column] if space.features else f"coordinate {place}"
     rows = int((~inside.all(axis=1)).sum())
     allowed = f"[{_show(cell.low)}, {_show(cell.high)}]" + (f" in steps of {_show(cell.step)}" if cell.step else "")
     same = [c for c in range(space.size) if space.cell(c) == cell] if space.layout == "each" else slice(None)
@@ -248,13 +249,13 @@ def _guess(values: np.ndarray, low: float, high: float, step: Fraction | None) -
         return f"this looks like 0..{levels}: write prepare: {{ scale(1/{levels}) }}"
     if (low, high) == (0, 255) and least >= 0 and most <= 1:
         return "this looks like 0..1, and the space is bytes: store bytes, or declare real[0, 1]"
+    if (low, high) == (0, 1) and -1 <= least < 0 and most <= 1:
+        return "this looks like -1..1: write prepare: { add(1) scale(1/2) }"
     if least < low and abs(float(values.mean())) < 1 and 0.5 < float(values.std()) < 2:
         return (
             f"this looks standardized (mean {values.mean():.2f}, deviation {values.std():.2f}): "
             "write undo: normalize(mean: …, std: …) with the numbers it was standardized by"
         )
-    if (low, high) == (0, 1) and least >= -1 and most <= 1:
-        return "this looks like -1..1: write prepare: { add(1) scale(1/2) }"
     if step is not None and least >= low and most <= high:
         return f"the numbers lie between the levels of step {step}: is the step right?"
     return None
