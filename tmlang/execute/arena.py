@@ -11,15 +11,15 @@ import torch
 
 from tmlang.audit.record import Record
 from tmlang.backends.threatset import ThreatSet
-from tmlang.diagnostics.model import Diagnostic
-from tmlang.diagnostics.stop import stop
+from tmlang.diagnostics.model import Diagnostic, has_errors
+from tmlang.diagnostics.stop import Stop, stop
 from tmlang.execute.probes import probe_all, probe_range
 from tmlang.execute.rows import clean_row
 from tmlang.execute.sources.data import LoadedData
 from tmlang.execute.units import Unit, clean_decisions, make_units
 from tmlang.execute.world import Attacked, World
-from tmlang.meaning.threats import Threat
-from tmlang.plan.ir import EvaluationPlan
+from tmlang.meaning.threats import Subject, Threat
+from tmlang.plan.ir import EvaluationPlan, Plan
 
 
 @dataclass
@@ -62,12 +62,12 @@ class Arena:
         ]
 
 
-def refuse(plan_threat: object, evaluation: EvaluationPlan, world: World) -> Threat:
+def carried(subject: Subject, evaluation: EvaluationPlan, world: World) -> Threat:
     """The threat of an evaluation that can be carried. Raises TM826 naming what cannot."""
-    if not isinstance(plan_threat, Threat):
-        kind = type(plan_threat).__name__.lower()
+    if not isinstance(subject, Threat):
+        kind = type(subject).__name__.lower()
         raise stop("TM826", f"{evaluation.name} is about a {kind}, which is not run yet", evaluation.origin)
-    threat = plan_threat
+    threat = subject
     randomness = world.plan.model(threat.model).random.kind
     for what, present in (
         ("a universal perturbation", threat.perturbation == "universal"),
@@ -85,12 +85,12 @@ def make_arena(evaluation: EvaluationPlan, world: World) -> tuple[Arena | None, 
 
     Raises :class:`~tmlang.diagnostics.stop.Stop` where model, data or set cannot be made.
     """
-    threat = refuse(world.plan.subject(evaluation.subject), evaluation, world)
+    threat = carried(world.plan.subject(evaluation.subject), evaluation, world)
     attacked, data = world.model(threat.model), world.data(threat)
     originals = torch.from_numpy(np.ascontiguousarray(data.x))
     world.settle(attacked, originals)
     found = _probed(evaluation, threat, attacked, data, originals, world)
-    if any(d.is_error for d in found):
+    if has_errors(found):
         return None, found
     space = world.plan.space(attacked.model.space)
     mask = world.mask(threat, data.rows, data.total)
@@ -100,6 +100,22 @@ def make_arena(evaluation: EvaluationPlan, world: World) -> tuple[Arena | None, 
     seconds = time.perf_counter() - began
     units = make_units(threat, attacked, data, originals, decided)
     return _aligned(evaluation, threat, attacked, units, sets, data, world, seconds), found
+
+
+def probe_artifacts(plan: Plan, *, trust_code: bool = False) -> list[Diagnostic]:
+    """What is found by opening and probing the models, data and sets of every evaluation; nothing is searched."""
+    world = World(plan, trust_code=trust_code)
+    found: list[Diagnostic] = []
+    try:
+        world.verify()
+    except Stop as stopped:
+        return list(stopped.diagnostics)
+    for evaluation in plan.evaluations:
+        try:
+            found += make_arena(evaluation, world)[1]
+        except Stop as stopped:
+            found += stopped.diagnostics
+    return list(dict.fromkeys(found))
 
 
 def _aligned(

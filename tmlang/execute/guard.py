@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -43,7 +44,10 @@ def guarded(model: nn.Module, stage: str) -> Iterator[None]:
     flags = torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled(), torch.get_default_dtype()
     threads = torch.get_num_threads()
     try:
-        yield
+        with warnings.catch_warnings():
+            # Libraries warn of their own use of torch; nothing in it concerns the spec.
+            warnings.simplefilter("ignore")
+            yield
     finally:
         torch.set_rng_state(states[0])
         np.random.set_state(states[1])

@@ -127,6 +127,6 @@ def environment(world: World, timing: Mapping[str, Any], argv: Sequence[str] = (
         "platform": platform.platform(),
         "processor": platform.processor() or platform.machine(),
         "command": list(argv),
-        "unfrozen": list(world.files.unfrozen),
+        "unfrozen": sorted(world.files.unfrozen),
         "timing": timing,
     }

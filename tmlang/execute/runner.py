@@ -18,7 +18,6 @@ from tmlang.audit.summary import summary
 from tmlang.audit.tally import tally_plan
 from tmlang.backends.contract import BackendMissing, BackendRefusal, Certifier, Search
 from tmlang.backends.loading import load
-from tmlang.base.source import NOWHERE
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.execute.arena import Arena, make_arena
@@ -126,10 +125,12 @@ class _Runner:
 
     def _frozen(self) -> None:
         """Say which artifacts came without a hash."""
-        if names := self.world.files.unfrozen:
-            text = f"{len(names)} files are taken as they are: {', '.join(names[:6])}{' …' if len(names) > 6 else ''}"
-            help = "write their hashes into the spec, or let tmc freeze do it"
-            self.warn([Diagnostic("TM728", text, NOWHERE, help=help)])
+        unfrozen = self.world.files.unfrozen
+        if unfrozen:
+            named = ", ".join(list(unfrozen)[:6]) + (" …" if len(unfrozen) > 6 else "")
+            text = f"taken as they are, without a hash: {named}"
+            help = "tmc freeze writes every hash into a lock that tmc run --locked obeys"
+            self.warn([Diagnostic("TM728", text, next(iter(unfrozen.values())).origin, help=help)])
 
     def _batch_size(self, arena: Arena) -> int:
         fits = max(1, min(BATCH, _NUMBERS // max(1, arena.sets.space.size)))
@@ -156,13 +157,13 @@ class _Runner:
 
     def _contradictions(self, columns: Mapping[str, Columns]) -> Iterator[Diagnostic]:
         """TM823 for every certificate that a witness contradicts beyond its stated gap."""
-        for numbers in columns.values():
-            for c in numbers.contradictions:
+        for evaluation in self.plan.evaluations:
+            for c in columns[evaluation.name].contradictions:
                 if not c.within_gap:
                     yield Diagnostic(
                         "TM823",
                         f"{c.method} certified {c.unit}, and {c.witness} found an allowed input that fails",
-                        NOWHERE,
+                        next(s.origin for s in evaluation.stages if s.label == c.certifier),
                         notes=(f"every certificate of {c.method} in this run is void",),
                         help="the bundle holds the input; report it to the authors of the method",
                     )

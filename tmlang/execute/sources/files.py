@@ -19,14 +19,14 @@ class Files:
     """The artifacts under ``root``, the folder of the spec.
 
     ``hashes``: SHA-256 of everything read so far, by path as the spec writes it (a folder has the hash of its listing,
-    see :func:`folder_hash`). ``unfrozen``: the paths that came without a hash.
+    see :func:`folder_hash`). ``unfrozen``: by path, the artifacts that came without a hash.
     """
 
     def __init__(self, root: str | Path, *, limit: int = LIMIT) -> None:
         self.root = Path(root).resolve()
         self.limit = limit
         self.hashes: dict[str, str] = {}
-        self.unfrozen: list[str] = []
+        self.unfrozen: dict[str, Artifact] = {}
 
     def path(self, artifact: Artifact) -> Path:
         """Where the artifact lies. Raises TM703 when that is outside the folder of the spec, TM710 when nothing is
@@ -85,8 +85,7 @@ class Files:
 
     def _record(self, artifact: Artifact, found: str) -> None:
         if artifact.sha256 is None:
-            if artifact.path not in self.unfrozen:
-                self.unfrozen.append(artifact.path)
+            self.unfrozen.setdefault(artifact.path, artifact)
         elif not hmac.compare_digest(artifact.sha256, found):
             raise stop(
                 "TM711",
