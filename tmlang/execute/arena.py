@@ -12,14 +12,14 @@ import torch
 from tmlang.audit.record import Record
 from tmlang.backends.threatset import ThreatSet
 from tmlang.diagnostics.model import Diagnostic, has_errors
-from tmlang.diagnostics.stop import Stop, stop
+from tmlang.diagnostics.stop import stop
 from tmlang.execute.probes import probe_all, probe_range
 from tmlang.execute.rows import clean_row
 from tmlang.execute.sources.data import LoadedData
 from tmlang.execute.units import Unit, clean_decisions, make_units
 from tmlang.execute.world import Attacked, World
 from tmlang.meaning.threats import Subject, Threat
-from tmlang.plan.ir import EvaluationPlan, Plan
+from tmlang.plan.ir import EvaluationPlan
 
 
 @dataclass
@@ -100,22 +100,6 @@ def make_arena(evaluation: EvaluationPlan, world: World) -> tuple[Arena | None, 
     seconds = time.perf_counter() - began
     units = make_units(threat, attacked, data, originals, decided)
     return _aligned(evaluation, threat, attacked, units, sets, data, world, seconds), found
-
-
-def probe_artifacts(plan: Plan, *, trust_code: bool = False) -> list[Diagnostic]:
-    """What is found by opening and probing the models, data and sets of every evaluation; nothing is searched."""
-    world = World(plan, trust_code=trust_code)
-    found: list[Diagnostic] = []
-    try:
-        world.verify()
-    except Stop as stopped:
-        return list(stopped.diagnostics)
-    for evaluation in plan.evaluations:
-        try:
-            found += make_arena(evaluation, world)[1]
-        except Stop as stopped:
-            found += stopped.diagnostics
-    return list(dict.fromkeys(found))
 
 
 def _aligned(
