@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tmlang.base.source import Source
 from tmlang.cli.front import Front, add_format, add_settings, exit_code, read_spec, show
-from tmlang.diagnostics.model import Diagnostic
+from tmlang.diagnostics.model import Diagnostic, in_order
+from tmlang.diagnostics.stop import Stop
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -36,6 +37,7 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
     add_settings(parser)
     parser.add_argument("--fix", action="store_true", help="apply the fixes that have one meaning, in place")
     parser.add_argument("--artifacts", action="store_true", help="also open and probe models and data")
+    parser.add_argument("--trust-code", action="store_true", help="with --artifacts: let Python code of the spec run")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     fronts = [_fixed(path, settings) if args.fix else read_spec(path, settings) for path in args.files]
     found: list[Diagnostic] = [d for front in fronts for d in front.diagnostics]
     if args.artifacts:
-        found += [d for front in fronts if front.plan for d in _artifacts(front)]
+        found += [d for front in fronts if front.plan for d in _artifacts(front, args.trust_code)]
     show(found, {name: source for front in fronts for name, source in front.sources.items()}, args.format)
     if args.format == "text":
         for front in fronts:
@@ -78,8 +80,21 @@ def _fixed(path: str, settings: dict[str, str]) -> Front:
     return front
 
 
-def _artifacts(front: Front) -> tuple[Diagnostic, ...]:
-    from tmlang.execute.probes import probe_artifacts
+def _artifacts(front: Front, trust_code: bool) -> tuple[Diagnostic, ...]:
+    """What the files that the spec names say against it: hashes, shapes, ranges, and the probes of a run."""
+    from tmlang.execute.arena import make_arena
+    from tmlang.execute.world import World
 
     assert front.plan is not None
-    return tuple(probe_artifacts(front.plan))
+    world = World(front.plan, trust_code=trust_code)
+    found: list[Diagnostic] = []
+    try:
+        world.verify()
+    except Stop as stopped:
+        return stopped.diagnostics
+    for evaluation in front.plan.evaluations:
+        try:
+            found += make_arena(evaluation, world)[1]
+        except Stop as stopped:
+            found += stopped.diagnostics
+    return in_order(found)

@@ -73,7 +73,7 @@ def _stage(stage: Stage) -> Iterator[str]:
 
 def _total(plan: Plan, evaluation: EvaluationPlan) -> str:
     units, cost, unknown = total(plan, evaluation)
-    parts = ["as many units as the data hold" if units is None else f"{units} unit{'s' * (units != 1)}"]
+    parts = ["as many units as the data hold" if units is None else f"{units:,} unit{'s' * (units != 1)}"]
     if evaluation.repeats > 1:
         parts.append(f"{evaluation.repeats} times")
     if units is not None:
@@ -85,7 +85,7 @@ def _total(plan: Plan, evaluation: EvaluationPlan) -> str:
 
 def _cost(cost: Cost) -> str:
     known = [
-        f"{passes} {way} pass{'es' * (passes != 1)}"
+        f"{passes:,} {way} pass{'es' * (passes != 1)}"
         for passes, way in ((cost.forward, "forward"), (cost.backward, "backward"))
         if passes is not None
     ]

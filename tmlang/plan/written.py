@@ -40,7 +40,7 @@ def written(value: Value) -> str:
             return f'"{path}"'
         case Call(path, args):
             inside = ", ".join(f"{name}: {written(v)}" if name else written(v) for name, v in args)
-            return f"{'.'.join(path)}({inside})"
+            return ".".join(path) + (f"({inside})" if inside else "")
         case _:
             return f"({', '.join(map(written, value))})"
 
