@@ -10,7 +10,7 @@ from tmlang.diagnostics.model import Edit, Fix
 from tmlang.meaning.spaces import Cell, Space
 from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Mutable, Norm
 from tmlang.meaning.values import Quantity
-from tmlang.semantics import distances, mutable, radii, regions, values
+from tmlang.semantics import distances, mutable, radii, regions, spaces, values
 from tmlang.semantics.scope import Env, World
 from tmlang.syntax import ast
 
@@ -19,7 +19,8 @@ _COUNTS = ("l0", "pixels_changed")
 
 
 def allowed(world: World, env: Env, node: ast.Allowed, part: Mutable | None) -> Allowed | None:
-    """The allowed set; ``part`` is what the attacker may move (``None`` when that is not known)."""
+    """The allowed set; ``part`` is what the attacker may move. It is ``None`` when ``mutable:`` was refused; what
+    depends on it is then left alone."""
     match node:
         case ast.Ball():
             return ball(world, env, node, part)
@@ -99,7 +100,8 @@ def _radius(
         return _of_metric(world, node, node.metric, space, part, got)
     if node.norm.text in _COUNTS:
         return _count(world, node, space, got)
-    part = part if part is None or part.kind in ("features", "channels") else None
+    if part is None and not spaces.one_unit(space.cells):
+        return None
     return distances.common(world, space, mutable.moved(space, part), got, node.radius, node.norm)
 
 
@@ -279,6 +281,8 @@ def minimized(world: World, env: Env, node: ast.Minimize, part: Mutable | None) 
         return None
     if node.norm.text not in ("metric", *_COUNTS):
         moved = mutable.moved(space, part)
+        if part is None and not spaces.one_unit(space.cells):
+            return None
         if distances.common(world, space, moved, Fraction(0), node.norm, node.norm) is None:
             return None
     if node.norm.text == "pixels_changed" and space.channel_axis is None:

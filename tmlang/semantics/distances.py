@@ -132,7 +132,7 @@ def common(
     if not indices:
         return got.value if isinstance(got, Quantity) else got
     cells = [space.cells[i] for i in indices]
-    if not all(spaces.same_unit(cells[0], c) for c in cells):
+    if not spaces.one_unit(cells):
         _mixed(world, space, indices, norm)
         return None
     converted = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal, cast
 
@@ -326,3 +327,8 @@ def same_unit(a: Cell, b: Cell) -> bool:
         return a.unit == b.unit
     one, other = parse_unit(a.unit), parse_unit(b.unit)
     return one is not None and other is not None and one.kind == other.kind
+
+
+def one_unit(cells: Sequence[Cell]) -> bool:
+    """Whether one radius can cover all of these coordinates."""
+    return all(same_unit(cells[0], c) for c in cells)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, cast
+from typing import cast
 
 from tmlang.base.frozen import dataclass
 from tmlang.meaning.threats import (
@@ -127,8 +127,8 @@ class _Parts:
         self.minimize = read(found, "minimize", lambda v: allowed.minimized(world, env, v, part))
         self.goal = read(found, "goal", lambda v: judging.goal(world, env, v, known, examples))
         self.access = read(found, "access", lambda v: access.access(world, env, v))
-        clean = read(found, "clean_errors", lambda v: judging.clean_errors(world, v))
-        self.clean_errors = cast('Literal["fail", "excluded"] | None', clean)
+        clean = found.get("clean_errors")
+        self.clean_errors = judging.clean_errors(world, cast(ast.Name, clean.value)) if clean else None
         self.rejected = read(found, "rejected", lambda v: judging.rejected(world, env, v, self.goal, part))
         self.nature = read(found, "nature", lambda v: self._nature(world, env, v))
         self.success = read(found, "success", lambda v: judging.success(world, env, v, self.nature, units))

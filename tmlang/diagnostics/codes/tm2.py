@@ -29,6 +29,5 @@ RULES = (
     Rule("TM224", "the shape of the tensor"),
     Rule("TM225", "radii per channel or feature do not fit the space"),
     Rule("TM226", "a patch or transform does not fit the space"),
-    Rule("TM227", "the original itself is not allowed"),
     Rule("TM228", "a number is too large"),
 )
