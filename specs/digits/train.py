@@ -3,7 +3,8 @@
     python specs/digits/train.py
 
 Data: the 1,797 images of scikit-learn's ``load_digits``, in its order (the test part of "Optical Recognition of
-Handwritten Digits", E. Alpaydin and C. Kaynak, UCI Machine Learning Repository, CC BY 4.0), kept as whole grey levels 0 to 16.
+Handwritten Digits", E. Alpaydin and C. Kaynak, UCI Machine Learning Repository, CC BY 4.0), kept as whole grey
+levels 0 to 16.
 Training: adversarial training with projected gradient steps (Madry et al. 2018, section 2) in the ball of radius
 1/20. Seeded and on one thread: the same machine makes the same bytes, another one nearly the same weights.
 """
