@@ -22,6 +22,8 @@ from tmlang.backends.threatset import ThreatSet
 from tmlang.meaning.models import Decide, Model, Network, Randomness, Step
 from tmlang.meaning.spaces import Cell, Space
 from tmlang.meaning.threats import Access, Ball, Goal, Mutable, Threat
+from tmlang.meaning.values import Call, Value
+from tmlang.plan.arguments import Resolution
 from tmlang.plan.capability import Capabilities, Method
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -108,29 +110,24 @@ def method(path: str) -> Method:
     return row
 
 
-def defaults(path: str, **given: Any) -> Mapping[str, Any]:
-    """The arguments of a row as a plan resolves them for a space of width 1: defaults where nothing is given."""
-    resolved: dict[str, Any] = {}
-    for name, argument in method(path).arguments.items():
-        written = argument.default
-        value: Any = None if written is None else written
-        if written is not None and argument.type in ("int", "number", "distance"):
-            value = Fraction(written)
-        if written is not None and argument.type == "bool":
-            value = written == "true"
-        resolved[name] = given.get(name, value)
-    return resolved
+def resolved(path: str, job: Job, spec: Model, **given: Value) -> Mapping[str, Value]:
+    """The arguments of a row as a plan resolves them: defaults where nothing is given."""
+    call = Call(tuple(path.split(".")), tuple(given.items()))
+    resolution = Resolution(method(path), call, job.threat, spec, job.sets.space)
+    arguments = dict(resolution.resolve())
+    assert not resolution.diagnostics, resolution.diagnostics
+    return arguments
 
 
-def search(path: str, job: Job, **arguments: Any) -> Candidates:
+def search(path: str, case: Case, job: Job, **arguments: Value) -> Candidates:
     adapter: Any = load(*path.split("."))
-    found: Candidates = adapter.search(replace(job, arguments=defaults(path, **arguments)))
+    found: Candidates = adapter.search(replace(job, arguments=resolved(path, job, case.spec, **arguments)))
     return found
 
 
-def certify(path: str, job: Job) -> Verdicts:
+def certify(path: str, case: Case, job: Job, **arguments: Value) -> Verdicts:
     adapter: Any = load(*path.split("."))
-    found: Verdicts = adapter.certify(replace(job, arguments=defaults(path)))
+    found: Verdicts = adapter.certify(replace(job, arguments=resolved(path, job, case.spec, **arguments)))
     return found
 
 

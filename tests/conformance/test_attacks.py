@@ -1,0 +1,188 @@
+"""One suite for every attack row of every manifest, whoever wrote the attack."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from backend_support import Case, colours, digits, method, threat
+from conformance_support import CASES, RADII, long_steps, outcome, refusals, rows, same, searches, watched
+
+from tmlang.backends.oracle import AccessDenied
+from tmlang.meaning.spaces import Cell
+from tmlang.meaning.threats import Access, Ball, Both, Either, Goal, Mutable
+
+ATTACKS = [m.path for m in rows("attack")]
+BALLS = [(m.path, n) for m in rows("attack") for n in ("linf", "l2", "l1") if n in m.norms]
+
+
+def test_the_suite_has_rows() -> None:
+    required = {
+        *(f"torchattacks.{n}" for n in ("FGSM", "PGD", "PGDL2", "APGD", "Square")),
+        *(f"foolbox.{n}" for n in ("LinfPGD", "L2PGD", "BoundaryAttack")),
+    }
+    assert required <= set(ATTACKS)
+
+
+@pytest.mark.parametrize(("path", "norm", "name"), searches())
+def test_candidates_are_members_and_originals_are_no_candidates(path: str, norm: str, name: str) -> None:
+    found = outcome(path, norm, name)
+    x, offered = found.candidates.x, found.candidates.offered
+    assert x.shape == found.job.x.shape
+    assert x.dtype == found.job.x.dtype
+    assert not x.requires_grad
+    assert offered.dtype == torch.bool
+    assert found.candidates.errors == (None,) * 8
+    assert found.job.sets.inside(x.numpy()).all()
+    moved = (x != found.job.x).flatten(1).any(dim=1)
+    assert torch.equal(moved, offered)
+    assert offered.any()
+
+
+@pytest.mark.parametrize(("path", "norm", "name"), searches(refused=False))
+def test_nothing_but_the_counters_changes(path: str, norm: str, name: str) -> None:
+    found = outcome(path, norm, name)
+    assert same(found.before, found.after)
+    assert (found.job.oracle.queries > 0).all()
+    assert bool(found.job.oracle.gradients.any()) == (method(path).access == "white_box")
+
+
+@pytest.mark.parametrize(("path", "norm"), BALLS)
+def test_equal_seeds_give_equal_candidates_and_others_do_not(path: str, norm: str) -> None:
+    first, again, other = (outcome(path, norm, "digits", seeds=s).candidates.x for s in (0, 0, 100))
+    fresh = watched(path, digits(), threat(norm, RADII["digits"][norm])).candidates.x
+    assert torch.equal(first, again)
+    assert torch.equal(first, fresh)
+    assert torch.equal(first, other) == (method(path).draws == "none")
+
+
+@pytest.mark.parametrize(("path", "norm", "name"), searches(refused=False))
+def test_a_wide_ball_is_broken(path: str, norm: str, name: str) -> None:
+    case, radius = CASES[name](), RADII[name][norm] * 5
+    found = watched(path, case, threat(norm, radius), arguments=long_steps(path, radius))
+    correct = case.decisions(found.job.x) == found.job.y
+    broken = (case.decisions(found.candidates.x) != found.job.y) & correct
+    needed = 0.7 if method(path).access == "white_box" else 0.1
+    assert broken.sum() >= needed * correct.sum()
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(m.path, marks=refusals(m, "targeted"), id=m.path) for m in rows("attack")]
+)
+def test_targets_are_reached(path: str) -> None:
+    case = digits()
+    norm = next(n for n in ("linf", "l2", "l1") if n in method(path).norms)
+    target = [(int(y) + 1) % 10 for y in case.y[:8]]
+    radius = RADII["digits"][norm] * 6
+    wide = threat(norm, radius, goal=Goal("class", target="0"))
+    found = watched(path, case, wide, target=target, arguments=long_steps(path, radius))
+    reached = case.decisions(found.candidates.x) == torch.tensor(target)
+    assert found.job.sets.inside(found.candidates.x.numpy()).all()
+    assert reached.sum() >= (4 if method(path).access == "white_box" else 0)
+    assert found.candidates.errors == (None,) * 8
+
+
+@pytest.mark.parametrize(("path", "norm"), BALLS)
+def test_frozen_coordinates_do_not_move(path: str, norm: str) -> None:
+    case = digits()
+    radius = RADII["digits"][norm] * 4
+    half = threat(norm, radius, mutable=Mutable("rows", ranges=((0, 3),)))
+    found = watched(path, case, half, arguments=long_steps(path, radius))
+    assert torch.equal(found.candidates.x[:, :, 4:], found.job.x[:, :, 4:])
+    assert found.job.sets.inside(found.candidates.x.numpy()).all()
+    if method(path).access == "white_box":
+        assert (
+            (case.decisions(found.candidates.x) != found.job.y) & (case.decisions(found.job.x) == found.job.y)
+        ).any()
+
+
+def features() -> tuple[Case, Any]:
+    """Three features of different ranges; the second may only grow, the third is a whole number."""
+    from backend_support import model, unit_box
+
+    cells = (
+        Cell("real", Fraction(-1), Fraction(1)),
+        Cell("real", Fraction(0), Fraction(100)),
+        Cell("integer", Fraction(0), Fraction(9), Fraction(1)),
+    )
+    space = unit_box(3, cells=cells, layout="each", features=("a", "b", "c"))
+    network = torch.nn.Linear(3, 2)
+    with torch.no_grad():
+        network.weight.copy_(torch.tensor([[0.0, 0.0, 0.0], [1.0, 0.02, 0.2]]))
+        network.bias.copy_(torch.tensor([0.0, -2.0]))
+    x = np.array([[0.1, 40, 3], [-0.5, 60, 4], [0.9, 10, 1], [0.2, 80, 6]], dtype=np.float32)
+    ball = Ball("linf", "px", radii=(("a", Fraction(1, 2)), ("b", Fraction(40)), ("c", Fraction(5, 2))), per="feature")
+    mutable = Mutable("features", names=(("a", "any"), ("b", "up"), ("c", "any")))
+    case = Case(network, space, model(2), x, [0, 0, 0, 1])
+    return case, threat(allow=ball, mutable=mutable)
+
+
+@pytest.mark.parametrize("path", [m.path for m in rows("attack") if "linf" in m.norms and not m.input.picture])
+def test_features_with_their_own_ranges_directions_and_levels(path: str) -> None:
+    case, mixed = features()
+    found = watched(path, case, mixed, arguments=long_steps(path, Fraction(40)))
+    assert found.candidates.errors == (None,) * 4
+    assert found.job.sets.inside(found.candidates.x.numpy()).all()
+    assert (found.candidates.x[:, 1] >= found.job.x[:, 1]).all()
+    assert torch.equal(found.candidates.x[:, 2], found.candidates.x[:, 2].round())
+    if method(path).access == "white_box":
+        # Unit 0 can reach 0.6 + 1.6 + 1 - 2 > 0 and unit 1 0 + 2 + 1.2 - 2 > 0.
+        assert case.decisions(found.candidates.x)[:2].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("path", [m.path for m in rows("attack") if "linf" in m.norms])
+def test_bytes_stay_bytes(path: str) -> None:
+    case = colours()
+    levels = replace(case.space, cells=(Cell("integer", Fraction(0), Fraction(255), Fraction(1)),))
+    whole = Case(case.deployed.network, levels, case.spec, case.x.round(), case.y.tolist())
+    found = watched(path, whole, threat("linf", 10))
+    assert found.candidates.offered.any()
+    assert torch.equal(found.candidates.x, found.candidates.x.round())
+    assert found.job.sets.inside(found.candidates.x.numpy()).all()
+
+
+@pytest.mark.parametrize("path", [m.path for m in rows("attack") if {"linf", "l2"} & set(m.norms)])
+def test_unions_and_intersections(path: str) -> None:
+    balls = (Ball("linf", "px", Fraction(1, 10)), Ball("l2", "px", Fraction(1, 2)))
+    for allow in (Either(balls, ("flat", "round")), Both(balls)):
+        found = watched(path, digits(), threat(allow=allow))
+        assert found.candidates.errors == (None,) * 8
+        assert found.candidates.offered.any()
+        assert found.job.sets.inside(found.candidates.x.numpy()).all()
+
+
+BELOW = {"white_box": "scores", "scores": "decisions", "decisions": "nothing"}
+
+
+@pytest.mark.parametrize("path", [m.path for m in rows("attack") if m.access in BELOW])
+def test_less_access_is_denied(path: str) -> None:
+    access = method(path).access
+    norm = next(n for n in ("linf", "l2", "l1") if n in method(path).norms)
+    with pytest.raises(AccessDenied):
+        watched(path, digits(), threat(norm, 1), level=BELOW[access])
+
+
+@pytest.mark.parametrize("path", ATTACKS)
+@pytest.mark.parametrize("limit", [1, 7])
+def test_the_query_limit_holds(path: str, limit: int) -> None:
+    norm = next(n for n in ("linf", "l2", "l1") if n in method(path).norms)
+    few = threat(norm, RADII["digits"][norm] * 4, access=Access("white_box", queries=limit))
+    found = watched(path, digits(), few)
+    assert (found.job.oracle.queries <= limit).all()
+    assert (found.job.oracle.queries > 0).all()
+    assert found.candidates.errors == (None,) * 8
+    assert found.job.sets.inside(found.candidates.x.numpy()).all()
+
+
+@pytest.mark.parametrize("path", ATTACKS)
+def test_a_deadline_in_the_past_leaves_every_unit_unfinished(path: str) -> None:
+    norm = next(n for n in ("linf", "l2", "l1") if n in method(path).norms)
+    found = watched(path, digits(), threat(norm, RADII["digits"][norm]), deadline=time.monotonic() - 1)
+    assert found.candidates.errors == ("timeout",) * 8
+    assert not found.candidates.offered.any()
+    assert torch.equal(found.candidates.x, found.job.x)

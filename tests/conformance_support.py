@@ -1,0 +1,125 @@
+"""The rows of the manifests as parameters of the conformance suite, and one watched run of each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from backend_support import Case, colours, digits, method, search, threat
+
+from tmlang.backends.contract import BackendRefusal, Candidates, Job
+from tmlang.meaning.threats import Threat
+from tmlang.meaning.values import Distance
+from tmlang.plan.capability import Capabilities, Method
+
+SHORT: dict[str, dict[str, Any]] = {
+    "torchattacks.Square": {"n_queries": Fraction(80)},
+    "foolbox.BoundaryAttack": {"steps": Fraction(40), "start_directions": Fraction(50)},
+    "foolbox.HopSkipJumpAttack": {
+        "steps": Fraction(2),
+        "max_gradient_eval_steps": Fraction(60),
+        "initial_gradient_eval_steps": Fraction(30),
+        "start_directions": Fraction(50),
+    },
+    "foolbox.L2CarliniWagnerAttack": {
+        "steps": Fraction(50),
+        "stepsize": Fraction(1, 10),
+        "binary_search_steps": Fraction(2),
+        "initial_const": Fraction(1),
+    },
+    "foolbox.L2PGD": {"steps": Fraction(20)},
+    "foolbox.LinfPGD": {"steps": Fraction(20)},
+}
+"""Settings that make slow methods quick: what is tested here does not hang on their strength."""
+
+CASES = {"digits": digits, "colours": colours}
+RADII = {"digits": {"linf": Fraction(1, 10), "l2": Fraction(1), "l1": Fraction(4)}}
+RADII["colours"] = {norm: radius * 100 for norm, radius in RADII["digits"].items()}
+"""Radii at which some units fail and some do not."""
+
+
+def rows(role: str) -> list[Method]:
+    """Every built method of a role that searches or proves a kind of set (a replay takes its file instead)."""
+    methods = [m for m in Capabilities().methods() if m.role == role and m.status == "available" and m.norms]
+    return [m for m in methods if all(a.type != "file" for a in m.arguments.values())]
+
+
+def refusals(method: Method, *features: str) -> tuple[Any, ...]:
+    """A strict expected failure for the first of ``features`` that the manifest refuses: if it works one day, the suite
+    fails and the manifest has to say so."""
+    for feature in features:
+        if (refusal := method.refused.get(feature)) is not None:
+            reason = f"{refusal.by}: {refusal.because}"
+            return (pytest.mark.xfail(strict=True, raises=BackendRefusal, reason=reason),)
+    return ()
+
+
+def searches(*, refused: bool = True, norms: Iterable[str] = ("linf", "l2", "l1")) -> list[Any]:
+    """Parameters (path, norm, case) for every attack row, refused norms as expected failures."""
+    found = []
+    for row in rows("attack"):
+        for norm in norms:
+            if norm in row.norms or (refused and norm in row.refused):
+                marks = refusals(row, norm)
+                # The l2 form of torchattacks' Square needs square pictures.
+                cases = [c for c in CASES if c == "digits" or (row.path, norm) != ("torchattacks.Square", "l2")]
+                found += [pytest.param(row.path, norm, c, marks=marks, id=f"{row.path}-{norm}-{c}") for c in cases]
+    return found
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A search, and what the world looked like around it."""
+
+    case: Case
+    job: Job
+    candidates: Candidates
+    before: tuple[Any, ...]
+    after: tuple[Any, ...]
+
+
+def world(case: Case) -> tuple[Any, ...]:
+    """Global random states, torch's flags, the model's tensors and the mode of each submodule."""
+    tensors = tuple(t.clone() for t in case.deployed.state_dict().values())
+    gradients = tuple(p.grad for p in case.deployed.parameters())
+    modes = tuple(m.training for m in case.deployed.modules())
+    flags = torch.is_grad_enabled(), torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()
+    numpy_state = np.random.get_state()
+    drawn = torch.get_rng_state(), tuple(numpy_state[1].tolist()), numpy_state[2], random.getstate()
+    return (*tensors, gradients, modes, flags, *drawn)
+
+
+def same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    """Whether two worlds are equal, tensors bit by bit."""
+    return all(torch.equal(x, y) if isinstance(x, torch.Tensor) else x == y for x, y in zip(a, b, strict=True))
+
+
+def long_steps(path: str, radius: Fraction) -> dict[str, Any]:
+    """Steps that cross the ball, for methods whose default is a fixed length."""
+    return {"alpha": Distance(radius / 4, "px")} if "alpha" in method(path).arguments else {}
+
+
+def watched(
+    path: str, case: Case, threat: Threat, *, seeds: int = 0, arguments: dict[str, Any] | None = None, **changes: Any
+) -> Outcome:
+    """One short search of the first eight units. ``changes`` go to the job."""
+    job = case.job(threat, rows=slice(8), seeds=seeds, **changes)
+    torch.manual_seed(11)
+    np.random.seed(12)
+    random.seed(13)
+    before = world(case)
+    candidates = search(path, case, job, **SHORT.get(path, {}), **(arguments or {}))
+    return Outcome(case, job, candidates, before, world(case))
+
+
+@cache
+def outcome(path: str, norm: str, name: str, seeds: int = 0) -> Outcome:
+    """A plain untargeted search: everything mutable, one ball."""
+    return watched(path, CASES[name](), threat(norm, RADII[name][norm]), seeds=seeds)
