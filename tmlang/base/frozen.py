@@ -73,6 +73,7 @@ else:
         assert slots
 
         def decorate(cls: type) -> type:
+            cls.__doc__ = cls.__doc__ or cls.__name__  # else the signature is worked out for one
             cls = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
             cls.__init__ = _init
             cls.__repr__ = _repr

@@ -27,7 +27,7 @@ _NODES: dict[str, Callable[..., Any]] = {
     "quantity": ast.Quantity,
     "negate": ast.Negate,
     "distance": ast.Distance,
-    "arg": ast.Arg,
+    "named_arg": ast.Arg,
     "call": ast.Call,
     "closed_range": ast.Range,
     "comparison": ast.Comparison,
@@ -67,6 +67,7 @@ _NODES: dict[str, Callable[..., Any]] = {
 _SEQUENCES: dict[str, Callable[..., Any]] = {
     "path": ast.Path,
     "list": ast.List,
+    "tuple": ast.Tuple,
     "choice": ast.Choice,
     "disjunction": ast.Disjunction,
     "conjunction": ast.Conjunction,
@@ -154,9 +155,8 @@ class Builder(ThreatBuilder):
     def comparator(self, _: Span, op: Token) -> str:
         return op.text
 
-    def parentheses(self, where: Span, *items: ast.Arg) -> ast.Value:
-        """One value in parentheses is that value; else a tuple."""
-        return items[0].value if len(items) == 1 and items[0].name is None else ast.Tuple(where, items)
+    def positional_arg(self, where: Span, value: ast.Value) -> ast.Arg:
+        return ast.Arg(where, None, value)
 
     def word_call(self, where: Span, name: ast.Name, args: tuple[ast.Arg, ...]) -> ast.Call:
         return ast.Call(where, ast.Path(name.span, (name,)), args)

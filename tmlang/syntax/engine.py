@@ -10,9 +10,7 @@ from tmlang.diagnostics.model import Diagnostic
 from tmlang.syntax import ast
 from tmlang.syntax.build import Builder
 from tmlang.syntax.lexer import END, Token, span, tokenize
-from tmlang.syntax.messages import Trouble, edition_trouble, explain
-from tmlang.syntax.parser import Table, table
-from tmlang.syntax.words import DECLARATIONS
+from tmlang.syntax.parser import Rule, Table, table
 
 MAX_CHARACTERS = 1 << 20
 MAX_DEPTH = 100
@@ -60,14 +58,16 @@ class _Run:
 
     def run(self) -> ast.Module | None:
         """The tree, of which parts may be missing when there are diagnostics; ``None`` when the end was not reached."""
-        trouble = edition_trouble(self.file, self.tokens)
-        if trouble is not None:
+        if [token.text for token in self.tokens[:2]] != ["tm", "1"]:
+            from tmlang.syntax.messages import edition  # read only when there is something to say
+
+            trouble = edition(self.file, self.tokens)
             self.diagnostics.append(trouble)
             if trouble.code == "TM010":
                 return None
-            missing = [Token((kind,), "", 0, 1, 1) for kind in ("tm", "NUMBER")]
-            self.tokens[: self.tokens[0].text == "tm"] = missing
-        states, tokens, rows, accept = self.states, self.tokens, self.table.states, self.table.accept
+            self.tokens[: self.tokens[0].text == "tm"] = [Token((kind,), "", 0, 1, 1) for kind in ("tm", "NUMBER")]
+        rows, rules, accept = self.table.states, self.table.rules, self.table.accept
+        states, tokens = self.states, self.tokens
         place: int | None = 0
         while place is not None:
             token = tokens[place]
@@ -88,13 +88,16 @@ class _Run:
                 self.lasts.append(place)
                 self.depths.append(0)
                 place += 1
-            elif not self._reduce(-1 - action):
+                continue
+            rule = rules[-1 - action]
+            if rule.renames:
+                states[-1] = rows[states[-2]].gotos[rule.origin]
+            elif not self._reduce(rule):
                 return None
         return None
 
-    def _reduce(self, number: int) -> bool:
+    def _reduce(self, rule: Rule) -> bool:
         """Replace the symbols of a production by its value; ``False`` when the tree gets too deep."""
-        rule = self.table.rules[number]
         size = rule.size
         children = self.values[-size:]
         depth = max(self.depths[-size:])
@@ -140,6 +143,8 @@ class _Run:
     def _recover(self, place: int) -> int | None:
         """Report the token at ``place``, find the next place to go on at and cut the stacks down to what may stand
         before it. ``None`` at the end of the file."""
+        from tmlang.syntax.messages import Trouble, explain
+
         lines = {t.line for t in self.tokens[max(0, place - 1) : place + 1]}
         if not lines & self.odd_lines:
             trouble = Trouble(self.file, self.table, self.states, self.values, self.tokens, place)
@@ -151,7 +156,7 @@ class _Run:
         block = max(i for i, kind in enumerate(begins) if kind)
         brackets = [v.text for v in self.values[block:] if isinstance(v, Token) and v.text in _CLOSED_BY]
         while self.tokens[place].kinds != (END,):
-            if self._is_declaration(place):
+            if self._is_declaration(place, self.states[module]):
                 self._pop(len(self.states) - 1 - module)
                 return place
             if block != module and self._continues_block(place, self.states[block], brackets):
@@ -161,10 +166,10 @@ class _Run:
             place += 1
         return None
 
-    def _is_declaration(self, place: int) -> bool:
+    def _is_declaration(self, place: int, module: int) -> bool:
         """A declaration word at the start of a line, and before a name, a string or a brace."""
         token, following = self.tokens[place], self.tokens[min(place + 1, len(self.tokens) - 1)]
-        begins = token.text in DECLARATIONS and self._is_first_on_line(place)
+        begins = token.text in self.table.states[module].actions and self._is_first_on_line(place)
         return begins and bool({"NAME", "LABEL", "STRING", "{"} & set(following.kinds))
 
     def _continues_block(self, place: int, state: int, brackets: list[str]) -> bool:

@@ -90,22 +90,16 @@ class Trouble(NamedTuple):
             states.append(self.table.states[states[-1]].gotos[rule.origin])
 
 
-def edition_trouble(file: str, tokens: list[Token]) -> Diagnostic | None:
-    """What is wrong with the first two tokens, if anything."""
+def edition(file: str, tokens: list[Token]) -> Diagnostic:
+    """What is wrong with the first two tokens, which are not ``tm 1``."""
     word, number = tokens[0], tokens[min(1, len(tokens) - 1)]
-    if word.text != "tm" or "NUMBER" not in number.kinds:
-        place = span(file, word, word)
-        start = Span(file, 0, 0, 1, 1, 1, 1)
-        return Diagnostic(
-            "TM004",
-            "a spec begins with its language edition: `tm 1`",
-            place,
-            fix=Fix("put `tm 1` in front", (Edit(start, "tm 1\n"),)) if word.text != "tm" else None,
-        )
-    if number.text != "1":
+    if word.text == "tm" and "NUMBER" in number.kinds:
         where = span(file, number, number)
         return Diagnostic("TM010", f"edition {number.text} is not known here; this is edition 1", where, help="tm 1")
-    return None
+    start = Span(file, 0, 0, 1, 1, 1, 1)
+    fix = Fix("put `tm 1` in front", (Edit(start, "tm 1\n"),)) if word.text != "tm" else None
+    message = "a spec begins with its language edition: `tm 1`"
+    return Diagnostic("TM004", message, span(file, word, word), fix=fix)
 
 
 def explain(trouble: Trouble) -> Diagnostic:

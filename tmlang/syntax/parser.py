@@ -27,12 +27,14 @@ class Rule(NamedTuple):
     ``recipe`` has one entry per item of the result: an index into the values (``[i]`` when that value is a list to be
     spliced in), or ``None`` for an optional part that does not stand. ``origin`` is the nonterminal; ``build`` names
     the function that makes the node, ``""`` to pass a single item on, ``"_"`` to make a list to be spliced.
+    ``renames``: the one value stays as it is.
     """
 
     origin: str
     size: int
     recipe: tuple[int | list[int] | None, ...]
     build: str
+    renames: bool
 
 
 class State(NamedTuple):
@@ -53,12 +55,8 @@ class Table(NamedTuple):
     rules: tuple[Rule, ...]
     start: int
     accept: int
-
-    @property
-    def clause_words(self) -> frozenset[str]:
-        """All clause words, with their colons."""
-        kinds = {kind for state in self.states for kind in state.actions}
-        return frozenset(kind for kind in kinds if kind.endswith(":") and len(kind) > 1)
+    clause_words: frozenset[str]
+    """With their colons."""
 
 
 @cache
@@ -106,8 +104,11 @@ def _from_json(data: dict[str, Any]) -> Table:
     """States share their ``actions`` and ``gotos`` where these are equal."""
     actions, gotos = data["actions"], data["gotos"]
     states = tuple(State(actions[a], gotos[g], tuple(w), b) for a, g, w, b in data["states"])
-    rules = tuple(Rule(origin, size, tuple(recipe), build) for origin, size, recipe, build in data["rules"])
-    return Table(states, rules, data["start"], data["accept"])
+    rules = tuple(
+        Rule(origin, size, tuple(recipe), build, renames=build == "" and recipe == [0] and size == 1)
+        for origin, size, recipe, build in data["rules"]
+    )
+    return Table(states, rules, data["start"], data["accept"], frozenset(data["clause_words"]))
 
 
 # --- with lark ------------------------------------------------------------------------------------------------------
@@ -156,6 +157,7 @@ def _make(grammar: str) -> dict[str, Any]:
         "rules": [[str(r.origin.name), len(r.expansion), _recipe(r), _build(r)] for r in rules],
         "start": 0,
         "accept": accept,
+        "clause_words": sorted(word for word in spelling.values() if word.endswith(":") and len(word) > 1),
     }
 
 

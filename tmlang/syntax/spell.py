@@ -87,7 +87,8 @@ def _binary(node: ast.Binary) -> str:
 def _cell(node: ast.Cell) -> str:
     if node.kind == "choice":
         return group("{", commas(node.choices), "}")
-    kind = node.kind + (spell(node.range) if node.range else "")
+    blank = " " if node.range and node.range.open else ""
+    kind = node.kind + blank + (spell(node.range) if node.range else "")
     return words(kind, node.unit, *maybe("step", node.step))
 
 
@@ -166,7 +167,7 @@ _SPELL: dict[type, Callable[[Any], str]] = {
     ast.Tuple: lambda n: arguments(n.items),
     ast.List: lambda n: group("[", commas(n.items), "]"),
     ast.Choice: lambda n: group("{", commas(n.items), "}"),
-    ast.Range: lambda n: f"{'open(' if n.open else '['}{spell(n.low)}, {spell(n.high)}{')' if n.open else ']'}",
+    ast.Range: lambda n: group("open(" if n.open else "[", commas((n.low, n.high)), ")" if n.open else "]"),
     ast.File: lambda n: words(f"file({spell(n.path)}, sha256:", f"{spell(n.sha256)})") if n.sha256 else spell(n.path),
     ast.Comparison: lambda n: words(n.left, n.op, n.right, *maybe("tolerance", n.tolerance)),
     ast.Extremal: lambda n: words(n.subject, "is", "not" if n.negated else None, n.which),

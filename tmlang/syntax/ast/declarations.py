@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, Union
 
+from tmlang.base.frozen import dataclass
 from tmlang.syntax.ast.objects import (
     ClassCount,
     Decide,
@@ -38,6 +39,7 @@ from tmlang.syntax.ast.threats import (
 from tmlang.syntax.ast.values import Arg, Call, Choice, Condition, List, Name, Node, Number, Path, Range, String, Value
 
 
+@dataclass(frozen=True, slots=True)
 class Stage(Node):
     """``ce = native.apgd(loss: ce) through straight_through``; the role (``attack``) is the clause word."""
 
@@ -46,12 +48,14 @@ class Stage(Node):
     through: Name | Call | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class StopAfter(Node):
     """``after 2 'h'``."""
 
     time: Value
 
 
+@dataclass(frozen=True, slots=True)
 class Curve(Node):
     """``eps over [2/255, 8/255]``."""
 
@@ -59,6 +63,7 @@ class Curve(Node):
     values: List
 
 
+@dataclass(frozen=True, slots=True)
 class Figures(Node):
     """The figures of a report, in order."""
 
@@ -81,6 +86,7 @@ Interval · ``attack certify decide_exactly enumerate`` Stage · ``seed repeats`
 Curve · ``figures`` Figures."""
 
 
+@dataclass(frozen=True, slots=True)
 class Clause(Node):
     """``word.text`` is ``mutable``; ``word.span`` covers ``mutable:`` with its colon."""
 
@@ -88,6 +94,7 @@ class Clause(Node):
     value: ClauseValue
 
 
+@dataclass(frozen=True, slots=True)
 class Comment(Node):
     """A comment to the end of its line; ``text`` without its mark, one blank behind that and blanks at the end.
     ``doc`` when it is marked ``##`` and stands on lines of its own above a declaration."""
@@ -96,12 +103,14 @@ class Comment(Node):
     doc: bool
 
 
+@dataclass(frozen=True, slots=True)
 class Declaration(Node):
     """``doc`` are the ``##`` lines above, in order (also in :attr:`Module.comments`)."""
 
     doc: tuple[Comment, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class Use(Declaration):
     """``use std.images (a, b)`` or ``use "local.tm" (a, b)``."""
 
@@ -109,11 +118,13 @@ class Use(Declaration):
     names: tuple[Name, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class Let(Declaration):
     name: Name
     value: Value
 
 
+@dataclass(frozen=True, slots=True)
 class Param(Declaration):
     """``param eps = 8/255 in [2/255, 8/255]``."""
 
@@ -122,12 +133,14 @@ class Param(Declaration):
     range: Range | None
 
 
+@dataclass(frozen=True, slots=True)
 class Space(Declaration):
     name: Name
     body: TensorBody | FeatureBody
     modifiers: tuple[SpaceModifier, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class Parameter(Node):
     """A parameter of a threat or suite, with its default: ``radius = 8/255``."""
 
@@ -135,6 +148,7 @@ class Parameter(Node):
     default: Value | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class Block(Declaration):
     """A declaration made of clauses."""
 
@@ -148,17 +162,20 @@ class Block(Declaration):
         return next(self.all(word), None)
 
 
+@dataclass(frozen=True, slots=True)
 class Model(Block):
     name: Name
     space: Name
     classes: ClassCount | Choice
 
 
+@dataclass(frozen=True, slots=True)
 class Data(Block):
     name: Name
     space: Name
 
 
+@dataclass(frozen=True, slots=True)
 class Threat(Block):
     name: Name
     parameters: tuple[Parameter, ...]
@@ -166,22 +183,26 @@ class Threat(Block):
     data: Name
 
 
+@dataclass(frozen=True, slots=True)
 class Property(Block):
     name: Name
     model: Name
 
 
+@dataclass(frozen=True, slots=True)
 class Shift(Block):
     name: Name
     model: Name
     data: Name
 
 
+@dataclass(frozen=True, slots=True)
 class Suite(Block):
     name: Name
     parameters: tuple[Parameter, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class Evaluate(Block):
     """``args`` is ``None`` where no parentheses were written."""
 
@@ -190,16 +211,19 @@ class Evaluate(Block):
     args: tuple[Arg, ...] | None
 
 
+@dataclass(frozen=True, slots=True)
 class Report(Block):
     """``report { figures: survival_curve(aa), overlap(aa) }``."""
 
 
+@dataclass(frozen=True, slots=True)
 class RoundsTo(Node):
     """``rounds to 45.3 %``: a number, or a quantity of a number, whose written digits carry the precision."""
 
     value: Value
 
 
+@dataclass(frozen=True, slots=True)
 class Claim(Declaration):
     """``claim "Table 1": survival(aa) rounds to 45.3 % population at 95 %``. ``op`` is ``None`` for
     ``holds(v1)`` alone."""
@@ -211,6 +235,7 @@ class Claim(Declaration):
     population: Value | None
 
 
+@dataclass(frozen=True, slots=True)
 class Module(Node):
     """A whole file: ``tm 1`` and the declarations in order. ``comments`` holds every comment in order."""
 

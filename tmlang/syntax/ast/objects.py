@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Union
 
+from tmlang.base.frozen import dataclass, field
 from tmlang.base.source import Span
 from tmlang.syntax.ast.values import (
     Arg,
@@ -21,6 +22,7 @@ from tmlang.syntax.ast.values import (
 )
 
 
+@dataclass(frozen=True, slots=True)
 class Cell(Node):
     """What one coordinate holds: ``real[0, 1] step 1/255 'V'``, ``int[0, 5]``, ``bytes``, ``{red, green}``.
 
@@ -28,13 +30,14 @@ class Cell(Node):
     """
 
     kind: Literal["real", "int", "bytes", "choice"]
-    word: Span
+    word: Span = field(compare=False)
     range: Range | None = None
     step: Value | None = None
     unit: Unit | None = None
     choices: tuple[Name | String, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class TensorBody(Node):
     """``tensor(3, 32, 32) of CELL``."""
 
@@ -42,6 +45,7 @@ class TensorBody(Node):
     cell: Cell
 
 
+@dataclass(frozen=True, slots=True)
 class Feature(Node):
     """``temp: real[-40, 85] 'degC'``."""
 
@@ -49,6 +53,7 @@ class Feature(Node):
     cell: Cell
 
 
+@dataclass(frozen=True, slots=True)
 class Derive(Node):
     """``derive ratio = loan_amnt / annual_inc``."""
 
@@ -56,12 +61,14 @@ class Derive(Node):
     value: Value
 
 
+@dataclass(frozen=True, slots=True)
 class Where(Node):
     """``where p + q == 1 tolerance 1/100``, or a relation with a name of its own: ``where one_hot(a, b, c)``."""
 
     relation: Comparison | Call
 
 
+@dataclass(frozen=True, slots=True)
 class Metric(Node):
     """``metric minmax { a: 1/39500  h: mismatch }``; a weight ``mismatch`` is the :class:`Name` of that text."""
 
@@ -69,26 +76,31 @@ class Metric(Node):
     weights: tuple[Arg, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class FeatureBody(Node):
     members: tuple[Feature | Derive | Where | Metric, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class StoredAs(Node):
     dtype: Name
 
 
+@dataclass(frozen=True, slots=True)
 class Order(Node):
     """``order rgb``."""
 
     order: Name
 
 
+@dataclass(frozen=True, slots=True)
 class DeliveredAs(Node):
     """``delivered as png``, ``rounded(1/255)``: a name, or a call when arguments stand."""
 
     codec: Name | Call
 
 
+@dataclass(frozen=True, slots=True)
 class Originals(Node):
     """``originals must comply`` (word ``comply``) or ``originals exempt``."""
 
@@ -98,6 +110,7 @@ class Originals(Node):
 SpaceModifier = Union[StoredAs, Order, DeliveredAs, Originals]
 
 
+@dataclass(frozen=True, slots=True)
 class Step(Node):
     """``normalize(mean: m, std: s) as standardized``; also each operation of ``prepare:``, and ``undo:``."""
 
@@ -105,6 +118,7 @@ class Step(Node):
     result: Name | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class Network(Node):
     """``torch(...)`` with ``outputs logits: 10, distance: 1`` as arguments in order (empty when not written)."""
 
@@ -112,6 +126,7 @@ class Network(Node):
     outputs: tuple[Arg, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class Ensemble(Node):
     """``mean of probabilities``, with ``over [a, b]`` when the members are models of this spec."""
 
@@ -120,12 +135,14 @@ class Ensemble(Node):
     members: tuple[Name, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class Extreme(Node):
     """``argmax`` or ``argmin``."""
 
     word: Literal["argmax", "argmin"]
 
 
+@dataclass(frozen=True, slots=True)
 class Threshold(Node):
     """``threshold score >= 1 then attack else benign``."""
 
@@ -136,6 +153,7 @@ class Threshold(Node):
     negative: Name | Number
 
 
+@dataclass(frozen=True, slots=True)
 class Draws(Node):
     """``majority of 10 draws``, ``mean of 5 draws``."""
 
@@ -143,10 +161,12 @@ class Draws(Node):
     count: Value
 
 
+@dataclass(frozen=True, slots=True)
 class MostLikely(Node):
     """``most_likely draw``."""
 
 
+@dataclass(frozen=True, slots=True)
 class Decide(Node):
     """``rule`` spans the rule alone (``majority of 10 draws``); ``ties`` is ``lowest``, ``reject``, ``error`` or a
     class."""
@@ -155,6 +175,7 @@ class Decide(Node):
     ties: Name | Number | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class Calibration(Node):
     """``calibrated on calib at 5 % clean rejection``; belongs to the condition before it."""
 
@@ -162,6 +183,7 @@ class Calibration(Node):
     rate: Value
 
 
+@dataclass(frozen=True, slots=True)
 class RejectIf(Node):
     """``max_softmax < 1/2``; ``class 10`` has the quantity ``class``, the op ``==`` and the class as value."""
 
@@ -171,12 +193,14 @@ class RejectIf(Node):
     calibration: Calibration | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class Reject(Node):
     """``when A or B or C``: any one holding rejects."""
 
     conditions: tuple[RejectIf, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class Random(Node):
     """``never``, ``per request`` (word ``per_request``), ``seeded 7 because "..."`` (word ``seeded``)."""
 
@@ -185,18 +209,21 @@ class Random(Node):
     reason: String | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class ClassCount(Node):
     """``classes(10)``."""
 
     count: Value
 
 
+@dataclass(frozen=True, slots=True)
 class Prepare(Node):
     """``{ decode(pillow) scale(1/255) }``."""
 
     steps: tuple[Step, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class Take(Node):
     """``all``; ``first``/``every``/``sample`` with ``count`` (and ``seed``); ``ids`` with ``file``; ``where`` with
     ``label``; ``correct`` with ``model``."""
@@ -209,6 +236,7 @@ class Take(Node):
     model: Name | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class Truth(Node):
     """``published "..."``, ``reviewed FILE``, ``predicted by M``."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, Union
 
+from tmlang.base.frozen import dataclass
 from tmlang.syntax.ast.values import Arg, Call, Comparison, File, Name, Node, Number, Range, String, Tuple, Unit, Value
 
 
+@dataclass(frozen=True, slots=True)
 class Ball(Node):
     """``linf <= 8/255 in px``, ``linf <= (r1, r2, r3) per channel in px``, ``metric minmax <= 1/2 in loan``.
 
@@ -22,10 +24,12 @@ class Ball(Node):
     tolerance: Value | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class AnyPlace(Node):
     """``at any place``."""
 
 
+@dataclass(frozen=True, slots=True)
 class Patch(Node):
     """``patch(5, 5) at any place``, ``patch(disc(diameter: 60))``, ``patch(5, 5) at (0, 0)``."""
 
@@ -33,6 +37,7 @@ class Patch(Node):
     at: AnyPlace | Tuple | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class TransformPart(Node):
     """``rotate <= 30 'deg'``."""
 
@@ -40,6 +45,7 @@ class TransformPart(Node):
     bound: Value
 
 
+@dataclass(frozen=True, slots=True)
 class Transform(Node):
     """``transform { rotate <= 30 'deg' } interpolate bilinear fill 0``, composed in the order written."""
 
@@ -48,10 +54,12 @@ class Transform(Node):
     fill: Value | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class Anything(Node):
     """``anything``: all of the domain within the mask."""
 
 
+@dataclass(frozen=True, slots=True)
 class Branch(Node):
     """``flat: linf <= eps in px``; the name covers one ball or a group in parentheses."""
 
@@ -59,12 +67,14 @@ class Branch(Node):
     allowed: Allowed
 
 
+@dataclass(frozen=True, slots=True)
 class Both(Node):
     """Sets joined by ``and``, which binds closer than ``or``."""
 
     parts: tuple[Allowed, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class Either(Node):
     """Sets joined by ``or``."""
 
@@ -74,6 +84,7 @@ class Either(Node):
 Allowed = Union[Ball, Patch, Transform, Anything, Branch, Both, Either]
 
 
+@dataclass(frozen=True, slots=True)
 class Minimize(Node):
     """``l2 in px``, ``metric minmax in loan``."""
 
@@ -82,6 +93,7 @@ class Minimize(Node):
     metric: Name | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class FeaturePick(Node):
     """``annual_inc up only``: ``direction`` is ``up``, ``down`` or ``None`` for both."""
 
@@ -89,6 +101,7 @@ class FeaturePick(Node):
     direction: Literal["up", "down"] | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class IndexPick(Node):
     """``rows 0..4``, ``columns 3``, ``channels 0..1``, both ends in; ``last`` is ``first`` when one index stands."""
 
@@ -97,6 +110,7 @@ class IndexPick(Node):
     last: Value
 
 
+@dataclass(frozen=True, slots=True)
 class MaskPick(Node):
     """``mask("m.npy")``, ``mask("m.npz") per example``."""
 
@@ -107,6 +121,7 @@ class MaskPick(Node):
 Pick = Union[FeaturePick, IndexPick, MaskPick]
 
 
+@dataclass(frozen=True, slots=True)
 class Mutable(Node):
     """``all`` (no picks), ``all except PICKS`` (``everything`` and picks), ``PICKS``."""
 
@@ -114,12 +129,14 @@ class Mutable(Node):
     picks: tuple[Pick, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class Perturbation(Node):
     """``per example`` (no data) or ``universal fitted on D``."""
 
     fitted_on: Name | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class NaturePart(Node):
     """``rotate uniform [-45, 45] 'deg'``."""
 
@@ -129,11 +146,13 @@ class NaturePart(Node):
     unit: Unit | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class Nature(Node):
     parts: tuple[NaturePart, ...]
     draws: Value | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class Goal(Node):
     """``untargeted``; ``class`` with ``target``; ``each`` with ``each``; ``column`` with ``column``; any other word
     (``runner_up``, ``least_likely``, ``next``) alone, or (``random``) with ``args``. ``word`` is that word."""
@@ -146,6 +165,7 @@ class Goal(Node):
     args: tuple[Arg, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class Level(Node):
     """``white_box``, ``decisions``, ``nothing``, ``scores (top5, rounded 3)``: each detail a name and a number or
     none."""
@@ -154,12 +174,14 @@ class Level(Node):
     details: tuple[tuple[Name, Number | None], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class TransferFrom(Node):
     """``transfer from [copy_a, copy_b]``."""
 
     models: tuple[Name, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class Queries(Node):
     """``queries <= 5000 per example``; ``per`` is ``example`` or ``attack``."""
 
@@ -167,18 +189,21 @@ class Queries(Node):
     per: Name
 
 
+@dataclass(frozen=True, slots=True)
 class RandomnessKnown(Node):
     """``randomness known`` or ``randomness unknown``."""
 
     word: Name
 
 
+@dataclass(frozen=True, slots=True)
 class Requests(Node):
     """``requests independent`` or ``requests share state`` (word ``share_state``)."""
 
     word: Literal["independent", "share_state"]
 
 
+@dataclass(frozen=True, slots=True)
 class UnawareOf(Node):
     """``unaware of [reject]``."""
 
@@ -188,10 +213,12 @@ class UnawareOf(Node):
 AccessItem = Union[Level, TransferFrom, Queries, RandomnessKnown, Requests, UnawareOf]
 
 
+@dataclass(frozen=True, slots=True)
 class Access(Node):
     items: tuple[AccessItem, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class Rejected(Node):
     """``fail``, ``safe``, ``denied``; ``fail within BALL, safe beyond`` has ``within`` and ``beyond``."""
 
@@ -200,6 +227,7 @@ class Rejected(Node):
     beyond: Name | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class ErrorProbability(Node):
     """``error_probability > 1/2 at 99 % on 500 fresh draws`` (``draws`` ``None`` when left out)."""
 
@@ -208,12 +236,14 @@ class ErrorProbability(Node):
     draws: Value | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class SingleDraw(Node):
     """``single draw judged on 100 fresh draws``."""
 
     draws: Value
 
 
+@dataclass(frozen=True, slots=True)
 class Assume(Node):
     """Text with ``evidence FILE``, ``reviewed N of M``, ``unreviewed``, or nothing."""
 
@@ -224,12 +254,14 @@ class Assume(Node):
     total: Value | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class Given(Node):
     """The input box of a property: comparisons that hold together."""
 
     comparisons: tuple[Comparison, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class Interval(Node):
     """``wilson at 95 %``."""
 
