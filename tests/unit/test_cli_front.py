@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 from pathlib import Path
@@ -144,6 +145,46 @@ def test_fix_applies_what_has_one_meaning(spec: Path, capsys: pytest.CaptureFixt
     assert main(["check", "s.tm", "--fix"]) == 0
     assert spec.read_bytes() == before
     assert sorted(p.name for p in spec.parent.iterdir()) == ["s.tm", "two.npz"]
+
+
+def test_fix_counts_characters_and_not_translated_lines(spec: Path) -> None:
+    text = SPEC.replace("tm 1\n", "tm 1 # Zürich\n").replace("steps: 40", "step: 40").replace("\n", "\r\n")
+    spec.write_bytes(text.encode("utf-8"))
+    main(["check", "s.tm", "--fix"])
+    assert spec.read_bytes() in (text.encode("utf-8"), text.replace("step: 40", "steps: 40").encode("utf-8"))
+
+
+# ---- fmt ----
+
+
+def test_fmt_lays_out_in_place_once(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed(spec, "goal:          untargeted", "goal: untargeted  # any wrong answer")
+    assert main(["fmt", "s.tm", "--check"]) == 1
+    assert capsys.readouterr().out == "s.tm: would change\n"
+    assert main(["fmt", "s.tm", "--diff"]) == 1
+    diff = capsys.readouterr().out
+    assert "-  goal: untargeted  # any wrong answer" in diff
+    assert main(["fmt", "s.tm"]) == 0
+    laid_out = spec.read_text(encoding="utf-8")
+    assert "# any wrong answer" in laid_out
+    assert main(["fmt", "s.tm", "--check"]) == 0
+    assert main(["fmt", "s.tm"]) == 0
+    assert spec.read_text(encoding="utf-8") == laid_out
+    assert main(["check", "s.tm"]) == 0
+
+
+def test_fmt_touches_nothing_that_it_cannot_read(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed(spec, "goal:          untargeted", "goal:")
+    before = spec.read_bytes()
+    assert main(["fmt", "s.tm"]) == 1
+    assert spec.read_bytes() == before
+    assert "TM0" in capsys.readouterr().err
+
+
+def test_fmt_from_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"tm    1\n"), encoding="utf-8"))
+    assert main(["fmt", "-"]) == 0
+    assert capsys.readouterr().out == "tm 1\n"
 
 
 def test_fix_leaves_what_it_cannot_mend(spec: Path) -> None:

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tmlang.base.source import Source
 from tmlang.cli.front import Front, add_format, add_settings, exit_code, read_spec, show
 from tmlang.diagnostics.model import Diagnostic, in_order
 from tmlang.diagnostics.stop import Stop
@@ -68,9 +67,9 @@ def _fixed(path: str, settings: dict[str, str]) -> Front:
     fixed = 0
     for _ in range(_ROUNDS):
         front = read_spec(path, settings)
-        if not any(d.fix for d in front.diagnostics):
+        if not any(d.fix for d in front.diagnostics) or path not in front.sources:
             break
-        text, count = apply_fixes(Source(path, Path(path).read_text(encoding="utf-8")), front.diagnostics)
+        text, count = apply_fixes(front.sources[path], front.diagnostics)
         if count == 0:
             break
         write_atomically(Path(path), text.encode("utf-8"))
