@@ -26,13 +26,13 @@ from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Patch,
 class Branch:
     """One branch of the allowed set.
 
-    ``linf``: limits that are part of the set. ``hull``: those limits met with what the ``balls`` imply per coordinate.
-    ``name`` is ``""`` outside a union. ``rule`` names the limits when they are broken.
+    ``limits`` are part of the set (``rules`` names them); ``hull``: the limits met with what the ``balls`` imply per
+    coordinate. ``name`` is ``""`` outside a union.
     """
 
     name: str
-    rule: str
-    linf: Limits
+    rules: tuple[str, ...]
+    limits: Limits
     hull: Limits
     balls: tuple[BallSet, ...]
 
@@ -60,17 +60,17 @@ def _alternatives(allow: Allowed) -> list[tuple[Atom, ...]]:
 
 
 def _branch(space: Space, name: str, atoms: tuple[Atom, ...]) -> Branch:
-    linf = Limits.uniform(space.size, None)
-    hull, rule, balls = linf, "linf", []
+    limits = implied = Limits.uniform(space.size, None)
+    rules, balls = [], []
     for atom in atoms:
-        if isinstance(atom, Ball) and atom.norm == "linf":
-            linf = linf.meet(_linf(space, atom))
-            rule = f"linf per {atom.per}" if atom.per else rule
+        ball, reach = _ball(space, atom) if isinstance(atom, Ball) else _patch(space, atom)
+        if isinstance(ball, str):
+            rules.append(ball)
+            limits = limits.meet(reach)
         else:
-            ball, reach = _ball(space, atom) if isinstance(atom, Ball) else _patch(space, atom)
             balls.append(ball)
-            hull = hull.meet(reach)
-    return Branch(name, rule, linf, hull.meet(linf), tuple(balls))
+            implied = implied.meet(reach)
+    return Branch(name, tuple(dict.fromkeys(rules)), limits, implied.meet(limits), tuple(balls))
 
 
 def _linf(space: Space, ball: Ball) -> Limits:
@@ -89,8 +89,10 @@ def _linf(space: Space, ball: Ball) -> Limits:
     return Limits(of, tuple(radius + ball.tolerance for _, radius in ball.radii))
 
 
-def _ball(space: Space, ball: Ball) -> tuple[BallSet, Limits]:
-    """The ball and the limits that it implies."""
+def _ball(space: Space, ball: Ball) -> tuple[BallSet | str, Limits]:
+    """The ball and the limits that it implies; its name alone where the limits say everything."""
+    if ball.norm == "linf":
+        return f"linf per {ball.per}" if ball.per else "linf", _linf(space, ball)
     if ball.radius is None:
         raise stop("TM225", f"radii per {ball.per} are for linf, not for {ball.norm}", ball.origin)
     radius = ball.radius + ball.tolerance
@@ -125,7 +127,7 @@ def _metric(space: Space, ball: Ball, radius: Fraction) -> tuple[BallSet, Limits
     return PowerBall(f"metric {metric.name}", 1, radius, weights), Limits(np.arange(space.size), tuple(limits))
 
 
-def _patch(space: Space, patch: Patch | Transform) -> tuple[BallSet, Limits]:
+def _patch(space: Space, patch: Patch | Transform) -> tuple[BallSet | str, Limits]:
     if isinstance(patch, Transform):
         raise stop("TM226", "sets of transforms are not built yet", space.origin)
     axes = image_axes(space)
@@ -137,13 +139,10 @@ def _patch(space: Space, patch: Patch | Transform) -> tuple[BallSet, Limits]:
             "TM226", f"a patch of {stamp.shape[0]} by {stamp.shape[1]} does not lie in {rows} by {columns} pixels",
             space.origin,
         )  # fmt: skip
-    ball = PatchBall("patch", stamp, patch.at, space.shape, axes)
+    ball = PatchBall("patch", stamp, space.shape, axes)
     if patch.at is None:
         return ball, Limits.uniform(space.size, None)
-    picture = ball.region(patch.at)
-    if axes[2] is not None:
-        picture = np.broadcast_to(np.expand_dims(picture, axes[2]), space.shape)
-    return ball, Limits(picture.reshape(-1).astype(np.intp), (Fraction(0), None))
+    return "patch", Limits(ball.region(patch.at).reshape(-1).astype(np.intp), (Fraction(0), None))
 
 
 def root(square: Fraction) -> Fraction:

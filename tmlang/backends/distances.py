@@ -56,14 +56,13 @@ def _own(sets: ThreatSet, change: Change) -> Column:
     if sets.threat.minimize is not None:
         norm = sets.threat.minimize[0]
         return _in_norm(norm, sets, change)
-    if len(sets.branches) != 1 or (len(sets.branches[0].balls) + (not sets.branches[0].linf.unlimited)) != 1:
+    branch = sets.branches[0]
+    rules = (*branch.rules, *(ball.name for ball in branch.balls))
+    if len(sets.branches) != 1 or len(rules) != 1:
         return np.full(len(change.x), nan)
-    if not sets.branches[0].balls:
-        return _length("linf", change)
-    ball = sets.branches[0].balls[0]
-    if isinstance(ball, PowerBall) and ball.weights is not None:
-        return np.asarray(ball.summand(change).astype(np.longdouble).sum(axis=1), np.float64)
-    return _in_norm(ball.name, sets, change)
+    if branch.balls and isinstance(branch.balls[0], PowerBall) and branch.balls[0].weights is not None:
+        return np.asarray(branch.balls[0].summand(change).astype(np.longdouble).sum(axis=1), np.float64)
+    return _in_norm(rules[0].split(" ")[0], sets, change)
 
 
 def _in_norm(norm: str, sets: ThreatSet, change: Change) -> Column:

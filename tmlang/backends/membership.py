@@ -127,21 +127,21 @@ class CountBall:
 
 @dataclass(frozen=True, eq=False)
 class PatchBall:
-    """Every changed pixel lies in one placement of ``stamp`` (h, w) inside the picture: at ``at``, or anywhere."""
+    """Every changed pixel lies in one placement of ``stamp`` (h, w), anywhere inside the picture."""
 
     name: str
     stamp: Flags
-    at: tuple[int, int] | None
     shape: tuple[int, ...]
     axes: tuple[int, int, int | None]
 
     def region(self, place: tuple[int, int]) -> Flags:
-        """The picture (rows, columns) that the stamp covers at ``place`` (its upper left corner)."""
-        rows, columns = self.shape[self.axes[0]], self.shape[self.axes[1]]
-        picture = np.zeros((rows, columns), np.bool_)
+        """The coordinates (*shape) that the stamp covers at ``place`` (its upper left corner)."""
+        picture = np.zeros((self.shape[self.axes[0]], self.shape[self.axes[1]]), np.bool_)
         h, w = self.stamp.shape
         picture[place[0] : place[0] + h, place[1] : place[1] + w] = self.stamp
-        return picture
+        if self.axes[2] is not None:
+            picture = np.expand_dims(picture, self.axes[2])
+        return np.broadcast_to(picture, self.shape)
 
     def holds(self, change: Change) -> Flags:
         changed = change.changed.reshape(-1, *self.shape)
@@ -150,8 +150,6 @@ class PatchBall:
         return np.array([self._fits(picture) for picture in changed], np.bool_)
 
     def _fits(self, picture: Flags) -> bool:
-        if self.at is not None:
-            return not (picture & ~self.region(self.at)).any()
         points = np.argwhere(picture)
         if not len(points):
             return True

@@ -2,19 +2,20 @@
 
 It works on torch tensors of any float type, so that a search and the final rounding (``inward``) share it: exact for
 a box (clamp), for l2 ∩ box and for weighted l1 ∩ box (monotone multipliers, after Duchi et al. 2008, Croce & Hein 2021,
-section 3.1), by Dykstra's algorithm (Boyle & Dykstra 1986) for several balls.
+section 3.1), and for both together.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tmlang.backends.membership import Ball, CountBall, PatchBall
+from tmlang.backends.membership import Ball, CountBall, PatchBall, PowerBall
 
 if TYPE_CHECKING:
     from tmlang.backends.threatset import ThreatSet
@@ -77,6 +78,38 @@ def l1_box(d: Tensor, low: Tensor, high: Tensor, bound: Tensor, weights: Tensor 
     return torch.sign(d) * torch.minimum((size - tau * w).clamp(min=0), cap)
 
 
+def l1_l2_box(
+    d: Tensor,
+    low: Tensor,
+    high: Tensor,
+    bound: Tensor,
+    square: Tensor,
+    weights: Tensor | None = None,
+    sweeps: int = 100,
+) -> Tensor:
+    """The point of ``{low <= v <= high, sum w |v| <= bound, |v|^2 <= square}`` nearest to ``d`` (n, size).
+
+    The Lagrangian is separable: ``v = clamp(mu * shrink(d, tau w))``. For each ``tau`` the best ``mu`` is that of
+    :func:`l2_box`, and the weighted sum then falls with ``tau``, which is halved in on from above.
+    """
+    w = torch.ones_like(d[:1]) if weights is None else weights
+
+    def at(tau: Tensor) -> Tensor:
+        return l2_box(torch.sign(d) * (d.abs() - tau * w).clamp(min=0), low, high, square, sweeps)
+
+    ratios = d.abs() / torch.where(w > 0, w, torch.inf)
+    least, most = torch.zeros_like(bound), ratios.amax(dim=1, keepdim=True)
+    v = at(least)
+    over = (w * v.abs()).sum(1, keepdim=True) > bound
+    if not bool(over.any()):
+        return v
+    for _ in range(min(sweeps, torch.finfo(d.dtype).bits)):
+        tau = (least + most) / 2
+        high_sum = (w * at(tau).abs()).sum(1, keepdim=True) > bound
+        least, most = torch.where(high_sum, tau, least), torch.where(high_sum, most, tau)
+    return at(torch.where(over, most, 0.0))
+
+
 @dataclass(frozen=True, eq=False)
 class Region:
     """The continuous relaxation of one branch for n examples: a box and balls around ``centre`` (all (n, size))."""
@@ -101,39 +134,41 @@ class Region:
         return Region(self.centre[at], self.lower[at], self.upper[at], self.balls, self.categorical)
 
     def project(self, z: Tensor, sweeps: int = 100) -> Tensor:
-        """The nearest point of the region (approximately for several balls: ``sweeps`` rounds of Dykstra)."""
+        """The nearest point of the region. Every step shrinks changes coordinatewise, so what follows never leaves what
+        went before; only counts, patches and several l1 balls together may miss the nearest point."""
         if not self.balls:
             return torch.clamp(z, self.lower, self.upper)
         d, low, high = z - self.centre, self.lower - self.centre, self.upper - self.centre
-        if len(self.balls) == 1:
-            return self.centre + self._onto(self.balls[0], d, low, high, sweeps)
-        corrections = [torch.zeros_like(d) for _ in self.balls]
-        for _ in range(sweeps):
-            start = d
-            for i, ball in enumerate(self.balls):
-                moved = self._onto(ball, d + corrections[i], low, high, sweeps)
-                corrections[i] = d + corrections[i] - moved
-                d = moved
-            if bool((d - start).abs().max() <= torch.finfo(d.dtype).eps * start.abs().max()):
-                break
-        return self.centre + d
+        for ball in self.balls:
+            if isinstance(ball, CountBall):
+                d = _keep_most(ball, d.clamp(low, high))
+            elif isinstance(ball, PatchBall):
+                d = _keep_patch(ball, d.clamp(low, high))
+        square = min(
+            (ball.bound for ball in self.balls if isinstance(ball, PowerBall) and ball.power == 2), default=None
+        )
+        squares = None if square is None else self._column(square)
+        sums = [ball for ball in self.balls if isinstance(ball, PowerBall) and ball.power == 1]
+        for ball in sums:
+            d = self._sum(ball, d, low, high, squares, sweeps)
+        if squares is not None and not sums:
+            d = l2_box(d, low, high, squares, sweeps)
+        return self.centre + d.clamp(low, high)
 
-    def _onto(self, ball: Ball, d: Tensor, low: Tensor, high: Tensor, sweeps: int) -> Tensor:
-        if isinstance(ball, CountBall):
-            return _keep_most(ball, d.clamp(low, high))
-        if isinstance(ball, PatchBall):
-            return _keep_patch(ball, d.clamp(low, high))
-        bound = torch.full((len(d), 1), float(ball.bound), dtype=d.dtype)
-        if ball.power == 2:
-            return l2_box(d, low, high, bound, sweeps)
-        if ball.weights is None:
-            return l1_box(d, low, high, bound)
-        weights = torch.zeros((1, d.shape[1]), dtype=d.dtype)
-        for coordinate, weight in ball.weights.items():
-            weights[0, coordinate] = float(weight)
-        if self.categorical is None:
+    def _column(self, bound: Fraction) -> Tensor:
+        return torch.full((len(self.centre), 1), float(bound), dtype=self.centre.dtype)
+
+    def _sum(self, ball: PowerBall, d: Tensor, low: Tensor, high: Tensor, square: Tensor | None, sweeps: int) -> Tensor:
+        bound, weights = self._column(ball.bound), None
+        if ball.weights is not None:
+            weights = torch.zeros((1, d.shape[1]), dtype=d.dtype)
+            for coordinate, weight in ball.weights.items():
+                weights[0, coordinate] = float(weight)
+            if self.categorical is not None:
+                return self._metric(d, low, high, bound, weights)
+        if square is None:
             return l1_box(d, low, high, bound, weights)
-        return self._metric(d, low, high, bound, weights)
+        return l1_l2_box(d, low, high, bound, square, weights, sweeps)
 
     def _metric(self, d: Tensor, low: Tensor, high: Tensor, bound: Tensor, weights: Tensor) -> Tensor:
         """Categories are kept as asked, dearest weight last, while the bound pays for them; the rest is an l1 ball."""
@@ -167,17 +202,10 @@ def _keep_most(ball: CountBall, d: Tensor) -> Tensor:
 def _keep_patch(ball: PatchBall, d: Tensor) -> Tensor:
     """The change inside the placement that keeps most of its energy."""
     picture = (d * d).reshape(-1, *ball.shape)
-    rows, columns, channels = ball.axes
-    if channels is not None:
-        picture = picture.sum(channels + 1)
+    if ball.axes[2] is not None:
+        picture = picture.sum(ball.axes[2] + 1)
     stamp = torch.from_numpy(ball.stamp).to(d.dtype)
     places = torch.nn.functional.conv2d(picture[:, None], stamp[None, None])[:, 0]
     wide = places.shape[2]
     best = [divmod(int(b), wide) for b in places.reshape(len(d), -1).argmax(1)]
-    regions = np.stack([ball.region(ball.at or place) for place in best]).reshape(
-        -1, ball.shape[rows], ball.shape[columns]
-    )
-    kept = torch.from_numpy(regions)
-    if channels is not None:
-        kept = kept.unsqueeze(channels + 1).expand(-1, *ball.shape)
-    return d * kept.reshape(d.shape)
+    return d * torch.from_numpy(np.stack([ball.region(place) for place in best]).reshape(d.shape))

@@ -241,7 +241,7 @@ class ThreatSet:
         return result
 
     def _held(self, x: Values, good: Flags) -> list[tuple[Flags, Flags]]:
-        """Per branch: who lies in it, and who lies within its linf limits. Inputs that are not ``good`` lie in none."""
+        """Per branch: who lies in it, and who lies within its limits. Inputs that are not ``good`` lie in none."""
         at = np.flatnonzero(good)
         if not len(at):
             return [(good, good) for _ in self.branches]
@@ -259,10 +259,10 @@ class ThreatSet:
 
     def _within_limits(self, b: int, flat: Values) -> Flags:
         branch = self.branches[b]
-        if branch.linf.unlimited:
+        if branch.limits.unlimited:
             return np.ones(len(self), np.bool_)
         if branch.balls:
-            lower, upper = box(self.domain, self._flat, self._indices, branch.linf, self._free)
+            lower, upper = box(self.domain, self._flat, self._indices, branch.limits, self._free)
         else:
             lower, upper = self.branch_box(b)
         return _all((flat >= lower) & (flat <= upper))
@@ -270,7 +270,7 @@ class ThreatSet:
     def _broken_balls(self, held: list[tuple[Flags, Flags]], row: int) -> str:
         parts = []
         for branch, (_, near) in zip(self.branches, held, strict=True):
-            rule = branch.rule if not near[row] else " and ".join(ball.name for ball in branch.balls)
+            rule = " and ".join([ball.name for ball in branch.balls] if near[row] else branch.rules)
             parts.append(f"{branch.name}: {rule}" if branch.name else rule)
         return "; ".join(dict.fromkeys(parts))
 
