@@ -1,4 +1,4 @@
-"""Every code has a page, and what the page shows is true: the wrong spec is refused at the token, the others are not."""
+"""Every code has a page, and what it shows is true: the wrong spec is refused at the token, the others are not."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _derived(world: World, model: KnownModel, name: ast.Name, got: Amount | None
     if got is not None and flow.affine:
         value = got.value if isinstance(got, Quantity) else got
         slopes = [abs(a) for a, _ in flow.affine]
-        inside, outside = [show(value * a) for a in slopes], [_close(value / a) for a in slopes if a]
+        inside, outside = [_close(value * a) for a in slopes], [_close(value / a) for a in slopes if a]
         notes = (
             f"{show(value)} in {name.text} is {_each(outside, flow)} in {outer}",
             f"{show(value)} in {outer} is {_each(inside, flow)} in {name.text}",
@@ -192,7 +192,7 @@ def in_unit(
         converted = convert(value, one, other) if one and other else None
         if converted is not None:
             return converted
-        problem = ("TM206", f"{name} is {_kind(cell.unit)} in {cell.unit}, and '{unit}' is {_kind(unit)}", place)
+        problem = ("TM206", f"{name} is measured in {cell.unit}, and '{unit}' is {_kind(unit)}", place)
     if not quiet:
         fix = None
         if problem[0] == "TM207" and isinstance(node, ast.Number):

@@ -290,8 +290,8 @@ def in_range(world: World, param: Entry, number: Fraction, at: ast.Node) -> bool
         return False
     inside = low < number < high if written.open else low <= number <= high
     if not inside:
-        shown = f"{'open(' if written.open else '['}{show(low)}, {show(high)}{')' if written.open else ']'}"
-        world.report("TM211", f"{show(number)} lies outside {shown}, the range of {param.name}", at)
+        shown = show(number) if isinstance(at, ast.Name) else world.said(at)
+        world.report("TM211", f"{shown} lies outside {world.said(written)}, the range of {param.name}", at)
     return inside
 
 

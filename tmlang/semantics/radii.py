@@ -52,8 +52,7 @@ def _nothing(world: World, node: ast.Ball, space: Space, cells: list[Cell], radi
         message = (
             f"{show(radius / step)} levels are not whole; the lattice of {space.name} knows {whole} or {whole + 1}"
         )
-        fix = Fix(f"write {whole} 'levels'", (Edit(node.radius.span, f"{whole} 'levels'"),))
-        world.report("TM222", message, node.radius, fix=fix)
+        world.report("TM222", message, node.radius, help=f"write {whole} 'levels', or {whole + 1}")
         return True
     return False
 

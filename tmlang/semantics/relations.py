@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 from tmlang.base.frozen import dataclass
-from tmlang.base.source import Span
 from tmlang.meaning.spaces import Arithmetic, Cell, Num, Op, Ref, Relation
 from tmlang.meaning.values import Quantity
 from tmlang.semantics import values
@@ -81,10 +80,7 @@ class Features:
                 help="write how far apart they may be: … tolerance 1/100",
             )
             return None
-        return Relation(aligned[0], node.op, aligned[1], tolerance, self._text(node.span), node.span)
-
-    def _text(self, span: Span) -> str:
-        return " ".join(self.env.file.source.text[span.start : span.end].split())
+        return Relation(aligned[0], node.op, aligned[1], tolerance, self.world.said(node), node.span)
 
     def _real_in(self, tree: Arithmetic) -> str | None:
         """A feature of real kind in an expression."""

@@ -138,6 +138,10 @@ class World:
         span = where if isinstance(where, Span) else where.span
         self.diagnostics.append(Diagnostic(code, message, span, labels, notes, help, fix))
 
+    def said(self, node: ast.Node) -> str:
+        """What is written at a node, blanks joined."""
+        return " ".join(self.texts[node.span.file][node.span.start : node.span.end].split())
+
     def once(self, key: object, name: ast.Name, make: Callable[[], T]) -> T | None:
         """What ``make`` makes of ``key``, made the first time only; ``None`` inside its own making (a circle)."""
         if key in self.made:
