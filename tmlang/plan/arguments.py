@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from tmlang.base.source import Span
-from tmlang.diagnostics.model import Diagnostic, Label
-from tmlang.diagnostics.suggest import did_you_mean, either, listed
+from tmlang.diagnostics.model import Diagnostic, Edit, Fix, Label
+from tmlang.diagnostics.suggest import did_you_mean, either, listed, nearest
 from tmlang.meaning.models import Model
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Ball, Property, Shift, Threat
@@ -149,8 +149,11 @@ class Resolution:
         elif not name:
             self._say("TM503", f"{method.path} takes its arguments by name", span, help=self._takes())
         else:
-            close = did_you_mean(name, method.arguments)
-            self._say("TM503", f"{method.path} has no argument `{name}`", span, help=close or self._takes())
+            close = nearest(name, method.arguments)
+            help = f"did you mean {either(close)}" if close else self._takes()
+            fix = Fix(f"write {close[0]}", (Edit(span, close[0]),)) if len(close) == 1 else None
+            message = f"{method.path} has no argument `{name}`"
+            self.diagnostics.append(Diagnostic("TM503", message, span, help=help, fix=fix))
 
     def _restated(self, name: str, span: Span) -> None:
         where = RESTATES.get(name, "allow:")
@@ -177,7 +180,9 @@ class Resolution:
         result = _CONVERT[argument.type](self, argument, value)
         if isinstance(result, _Wrong):
             message = f"`{argument.name}` of {self.method.path} is {result.needed}, not {written(value)}"
-            self._say("TM504", message, span, notes=(f"{argument.name}: {argument.meaning}",), help=result.help)
+            fix = Fix(f"add{result.behind}", (Edit(_end(span), result.behind),)) if result.behind else None
+            notes = (f"{argument.name}: {argument.meaning}",)
+            self.diagnostics.append(Diagnostic("TM504", message, span, notes=notes, help=result.help, fix=fix))
             return value
         self._classes(argument, result, span)
         return result
@@ -204,8 +209,11 @@ def _balls_of(subject: Threat | Property | Shift) -> tuple[Ball, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Wrong:
+    """What was needed instead; ``behind`` is what mends it when it is put behind the value."""
+
     needed: str
     help: str | None = None
+    behind: str = ""
 
 
 def _range(argument: Argument, kind: str) -> str:
@@ -275,8 +283,9 @@ def _distance(resolution: Resolution, argument: Argument, value: Value) -> Value
             return _Wrong(f"measured in `{space}`, where the threat measures")
         return value if _within(argument, value.value) else _Wrong(_range(argument, "a length"))
     plain = _plain(value)
-    say = f"write {argument.name}: {written(value)} in {space}" if plain is not None else None
-    return _Wrong("a length in a space", say)
+    if plain is None:
+        return _Wrong("a length in a space")
+    return _Wrong("a length in a space", f"write {argument.name}: {written(value)} in {space}", f" in {space}")
 
 
 def _duration(_: Resolution, argument: Argument, value: Value) -> Value | _Wrong:
@@ -317,3 +326,8 @@ def path_span(call: Call) -> Span:
     if o.end - o.start <= length:
         return o
     return Span(o.file, o.start, o.start + length, o.line, o.column, o.line, o.column + length)
+
+
+def _end(span: Span) -> Span:
+    """The empty span behind ``span``."""
+    return Span(span.file, span.end, span.end, span.end_line, span.end_column, span.end_line, span.end_column)

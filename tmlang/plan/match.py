@@ -5,11 +5,12 @@ Every refusal explains its chain: what the spec asks, what the method can, why n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from tmlang.base.frozen import dataclass
-from tmlang.diagnostics.model import Diagnostic, Label, has_errors
-from tmlang.diagnostics.suggest import did_you_mean, listed
+from tmlang.diagnostics.model import Diagnostic, Edit, Fix, Label, has_errors
+from tmlang.diagnostics.suggest import either, listed, nearest
 from tmlang.meaning.evaluations import Program, StageCall
 from tmlang.meaning.models import Model
 from tmlang.meaning.threats import Shift, Subject, Threat
@@ -91,18 +92,24 @@ class Matcher:
         name = call.path[0] if len(call.path) > 1 else "native"
         backend = self.capabilities.backend(name)
         if backend is None:
-            known = self.capabilities.names
-            close = did_you_mean(name, known)
-            self._say("TM501", f"there is no backend `{name}`", call, help=close or f"there are {listed(known)}")
+            self._unknown("TM501", f"there is no backend `{name}`", call, name, self.capabilities.names)
             return None
         wanted = ".".join(call.path[1:]) or call.path[0]
         method = backend.method(wanted)
         if method is None:
-            names = list(backend.methods)
-            close = did_you_mean(wanted, [*names, *(a for m in backend.methods.values() for a in m.aliases)])
-            message = f"{name} has no method `{wanted}`"
-            self._say("TM502", message, call, help=close or f"it has {listed(names) if names else 'no methods yet'}")
+            known = [*backend.methods, *(a for m in backend.methods.values() for a in m.aliases)]
+            self._unknown("TM502", f"{name} has no method `{wanted}`", call, wanted, known)
         return method
+
+    def _unknown(self, code: str, message: str, call: Call, name: str, known: Sequence[str]) -> None:
+        """A part of a call's path that is not known: the nearest, or all that there are."""
+        close = nearest(name, known)
+        fix = None
+        if len(close) == 1:
+            path = ".".join(close[0] if part == name else part for part in call.path)
+            fix = Fix(f"write {path}", (Edit(path_span(call), path),))
+        help = f"did you mean {either(close)}" if close else f"there are {listed(known)}"
+        self.diagnostics.append(Diagnostic(code, message, path_span(call), help=help, fix=fix))
 
     def _role(self, method: Method, call: Call, role: str) -> None:
         if method.role == role:
@@ -121,16 +128,13 @@ class Matcher:
         if not obstacles:
             return
         first = obstacles[0]
-        others = self._others(method, subject)
+        others = [] if isinstance(subject, Shift) else self._others(method, subject)
         self._say(
             first.code,
             f"{method.path} cannot {_VERBS[method.role]} this: {first.because}",
             call,
             labels=(Label(first.need.span, "asked here"),) if first.need.span.file else (),
-            notes=(
-                *(f"{o.need.words}; {_BY[o.by]}: {o.because}" for o in obstacles),
-                f"{method.path} carries {carries_words(method)}",
-            ),
+            notes=(*map(_chain, obstacles), *carries_words(method)),
             help=f"these can: {listed(others)}" if others else None,
         )
 
@@ -212,3 +216,10 @@ class Matcher:
         help: str | None = None,
     ) -> None:
         self.diagnostics.append(Diagnostic(code, message, path_span(call), labels, notes, help))
+
+
+def _chain(obstacle: Obstacle) -> str:
+    """What is asked, who cannot, and why."""
+    if obstacle.because == obstacle.need.words:
+        return f"{_BY[obstacle.by]}: {obstacle.because}"
+    return f"{obstacle.need.words}; {_BY[obstacle.by]}: {obstacle.because}"

@@ -49,7 +49,7 @@ def support(method: Method, subject: Subject, model: Model, space: Space) -> Sup
     """What ``method`` makes of ``subject``: a lowering with its reasons, or the obstacles."""
     judge = _Judge(method)
     for words in misfits(method.input, space):
-        judge.refuse("TM516", Need("input", words, space.origin), "its inputs have another form")
+        judge.obstacles.append(Obstacle("TM516", Need("input", words, space.origin), "library", words))
     if isinstance(subject, Shift):
         return Support("exact", (), tuple(judge.obstacles))
     if isinstance(subject, Threat):
@@ -166,7 +166,8 @@ def grants(threat: Threat, method: Method) -> bool:
     return granted == "transfer" or ACCESS.index(granted) >= ACCESS.index(method.access)
 
 
-def carries_words(method: Method) -> str:
-    """``linf and l2, untargeted`` for the chain of reasons."""
-    norms = listed(method.norms) if method.norms else "no norm"
-    return f"{norms}; {listed(method.goals) if method.goals else 'no goal'}"
+def carries_words(method: Method) -> tuple[str, ...]:
+    """What the method does carry, for the chain of reasons; nothing to say of a corruption."""
+    if method.role == "corrupt":
+        return ()
+    return (f"{method.path} carries {listed(method.norms)}; {listed(method.goals)}",)
