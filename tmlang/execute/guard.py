@@ -34,6 +34,14 @@ def _modes(model: nn.Module) -> list[bool]:
 
 
 @contextmanager
+def quiet() -> Iterator[None]:
+    """Without the warnings of libraries about their own use of torch: nothing in them concerns a spec."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
 def guarded(model: nn.Module, stage: str) -> Iterator[None]:
     """Run a stage on a batch; afterwards the random states and flags are as before, and so must the model be.
 
@@ -44,9 +52,7 @@ def guarded(model: nn.Module, stage: str) -> Iterator[None]:
     flags = torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled(), torch.get_default_dtype()
     threads = torch.get_num_threads()
     try:
-        with warnings.catch_warnings():
-            # Libraries warn of their own use of torch; nothing in it concerns the spec.
-            warnings.simplefilter("ignore")
+        with quiet():
             yield
     finally:
         torch.set_rng_state(states[0])

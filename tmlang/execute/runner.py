@@ -21,7 +21,7 @@ from tmlang.backends.loading import load
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.execute.arena import Arena, make_arena
-from tmlang.execute.guard import check_state, state_hash
+from tmlang.execute.guard import check_state, quiet, state_hash
 from tmlang.execute.ledger import Ledger
 from tmlang.execute.output import RunFolder, environment, identity
 from tmlang.execute.progress import Progress, Silent
@@ -263,7 +263,8 @@ class _Evaluation:
 
 def _adapter(stage: Stage) -> Search | Certifier:
     try:
-        return load(stage.backend, stage.method)
+        with quiet():
+            return load(stage.backend, stage.method)
     except BackendMissing as missing:
         raise stop(
             "TM510",

@@ -136,6 +136,7 @@ class Graph(nn.Module):
         self.outputs = [o.name for o in graph.output]
         dims = given[0].type.tensor_type.shape.dim
         self.declared = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in dims)
+        self.reshapes = False
         self.nodes = [self._node(n) for n in graph.node if not self._constant(n)]
         if len(self.declared) < 2:
             raise Unsupported("an input without an axis for the rows of a batch")
@@ -187,16 +188,15 @@ class Graph(nn.Module):
                 self.constants[inputs[1]] = freed
 
     def forward(self, x: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
-        rows = x.shape[0]
-        if x.shape[1:] != self.declared[1:]:
-            x = x.reshape(rows, *self.declared[1:])
+        if self.reshapes:
+            x = x.reshape(-1, *self.declared[1:])
         values: dict[str, Any] = {
             name: getattr(self, value) if isinstance(value, str) else value for name, value in self.constants.items()
         }
         values[self.input] = x
         for kind, inputs, output, attributes in self.nodes:
             values[output] = OPERATORS[kind]([values[i] if i else None for i in inputs], attributes)
-        results = tuple(values[name].reshape(rows, -1) for name in self.outputs)
+        results = tuple(v.flatten(1) if v.ndim > 2 else v for v in (values[name] for name in self.outputs))
         return results if len(results) > 1 else results[0]
 
 
@@ -221,6 +221,7 @@ def _compare(module: Graph, copy: Path, artifact: Artifact, shape: tuple[int, ..
             artifact.origin,
         )
     module.declared = (module.declared[0], *declared)
+    module.reshapes = declared != shape
     points = _points(shape)
     try:
         options = onnxruntime.SessionOptions()
