@@ -52,6 +52,8 @@ class _Run:
         self.makers: dict[str, Callable[..., Any]] = {name: builder.maker(name) for name in names}
         self.states = [grammar.start]
         self.values: list[Any] = []
+        self.shifted: tuple[list[int], list[Any]] = ([], [])
+        """``states`` and ``values`` as they were behind the token before, with nothing reduced yet."""
         self.firsts: list[int] = []
         self.lasts: list[int] = []
         self.depths: list[int] = []
@@ -87,6 +89,7 @@ class _Run:
                 self.firsts.append(place)
                 self.lasts.append(place)
                 self.depths.append(0)
+                self.shifted = (states.copy(), self.values.copy())
                 place += 1
                 continue
             rule = rules[-1 - action]
@@ -147,10 +150,11 @@ class _Run:
 
         lines = {t.line for t in self.tokens[max(0, place - 1) : place + 1]}
         if not lines & self.odd_lines:
-            trouble = Trouble(self.file, self.table, self.states, self.values, self.tokens, place)
+            trouble = Trouble(self.file, self.table, *self.shifted, self.tokens, place)
             self.diagnostics.append(explain(trouble))
         if len(self.diagnostics) >= MAX_DIAGNOSTICS:
             return None
+        self._settle()
         begins = [self.table.states[state].begins for state in self.states]
         module = max(i for i, kind in enumerate(begins) if kind == "declaration")
         block = max(i for i, kind in enumerate(begins) if kind)
@@ -165,6 +169,21 @@ class _Run:
             _follow(brackets, self.tokens[place].text)
             place += 1
         return None
+
+    def _settle(self) -> None:
+        """Reduce what is complete, so that the stacks end where a clause, a member or a declaration may begin."""
+        rows, rules = self.table.states, self.table.rules
+        for kind in ("}", "claim"):
+            states, path = self.states.copy(), []
+            while (action := rows[states[-1]].actions.get(kind, 0)) < 0:
+                rule = rules[-1 - action]
+                path.append(rule)
+                del states[-rule.size :]
+                states.append(rows[states[-1]].gotos[rule.origin])
+            if action > 0 and rows[states[-1]].begins:
+                for rule in path:
+                    self._reduce(rule)
+                return
 
     def _is_declaration(self, place: int, module: int) -> bool:
         """A declaration word at the start of a line, and before a name, a string or a brace."""

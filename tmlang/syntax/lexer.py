@@ -11,6 +11,8 @@ from tmlang.diagnostics.model import Diagnostic, Edit, Fix
 from tmlang.syntax.ast import Comment
 
 END = "$END"
+RESERVED = frozenset(("and", "or", "not", "in", "is", "per", "then", "else"))
+"""The words that are never names; all others are keywords only where the grammar has them."""
 
 _PATTERN = re.compile(
     r"""
@@ -21,9 +23,9 @@ _PATTERN = re.compile(
   | (?P<number>  [0-9]++ (?:\.[0-9]++)?+ (?:[eE][+-]?[0-9]++)?+ (?!\w) (?!\.(?!\.)) )
   | (?P<string>  "(?:[^"\\\n]|\\["\\])*" )
   | (?P<unit>    '[^'\n]+' )
+  | (?P<odd_number>  \.?[0-9](?:(?<=[eE])[+-]|[\w.])*+ )
   | (?P<sign>    -> | <= | >= | == | \.\. | [()\[\]{},:=<>+\-*/%.] )
   | (?P<odd_word>    [^\W\d]\w*+ (?:[ \t]*:)? )
-  | (?P<odd_number>  \.?[0-9](?:(?<=[eE])[+-]|[\w.])*+ )
   | (?P<odd_string>  "(?:[^"\\\n]|\\[^\n])*+"? )
   | (?P<odd_quotes>  [“”„][^“”„"\n]*+[“”"] )
   | (?P<odd_unit>    '[^'\n]*+'? )
@@ -89,7 +91,7 @@ def tokenize(source: Source, clause_words: Set[str]) -> Lexed:
             before.append(len(tokens))
             continue
         if group == "word":
-            kinds: tuple[str, ...] = (found, "NAME")
+            kinds: tuple[str, ...] = (found,) if found in RESERVED else (found, "NAME")
         elif group == "sign":
             kinds = (found,)
         elif group == "label":
@@ -176,11 +178,12 @@ def _odd_number(text: str, where: Span) -> tuple[tuple[str, ...], Diagnostic]:
 
 def _odd_string(text: str, where: Span) -> tuple[tuple[str, ...], Diagnostic]:
     if len(text) > 1 and text.endswith('"') and not re.fullmatch(r'"(?:[^"\\]|\\.)*\\"', text):
-        escape = next(m for m in re.findall(r"\\.", text) if m not in ('\\"', "\\\\"))
+        escape = next(m for m in re.finditer(r"\\.", text) if m[0] not in ('\\"', "\\\\"))
+        start, column = where.start + escape.start(), where.column + escape.start()
         return ("STRING",), Diagnostic(
             "TM013",
-            f"`{escape}` means nothing in a string",
-            where,
+            f"`{escape[0]}` means nothing in a string",
+            Span(where.file, start, start + 2, where.line, column, where.line, column + 2),
             help='only \\" and \\\\ are written with a backslash; paths are written with `/`',
         )
     return ("STRING",), Diagnostic(

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from tmlang.base.source import Span
 from tmlang.diagnostics.model import Diagnostic, Edit, Fix, Label
-from tmlang.diagnostics.suggest import did_you_mean, either, nearest
-from tmlang.syntax.lexer import END, Token, span
-from tmlang.syntax.parser import Table
-from tmlang.syntax.words import CLAUSES, DECLARATIONS, FORMS, NOT_YET, SYNONYMS
+from tmlang.diagnostics.suggest import either, nearest
+from tmlang.syntax.lexer import END, RESERVED, Token, span
+from tmlang.syntax.parser import State, Table
+from tmlang.syntax.words import CLAUSES, DECLARATIONS, FORMS, KEYWORD_SYNONYMS, NOT_YET, SYNONYMS, UNITS
 
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 _COMPARATORS = frozenset(("<=", ">=", "<", ">", "=="))
-_VALUE = frozenset(("NUMBER", "STRING", "NAME", "(", "-", "["))
+_SIGNS = frozenset("+-*/%")
+_GROUPS = (
+    (frozenset(("anything", "metric", "patch", "transform", "NAME", "(")), "a set such as `linf <= 8/255 in px`"),
+    (frozenset(("NUMBER", "STRING", "NAME", "(", "-", "[")), "a value such as `8/255`"),
+    (_COMPARATORS, "a comparison such as `<=`"),
+)
+"""Kinds of tokens that mean one thing together."""
 _KINDS = {
     "NAME": "a name",
     "NUMBER": "a number",
@@ -24,32 +29,27 @@ _KINDS = {
 }
 
 
-class Trouble(NamedTuple):
-    """A token that may not stand where it stands: the stacks of the parser, and the number of the token."""
+class Trouble:
+    """A token that may not stand where it stands: the stacks of the parser behind the token before, and its number."""
 
-    file: str
-    table: Table
-    states: list[int]
-    values: list[object]
-    tokens: list[Token]
-    place: int
-
-    @property
-    def token(self) -> Token:
-        return self.tokens[self.place]
-
-    @property
-    def before(self) -> Token:
-        return self.tokens[max(0, self.place - 1)]
-
-    @property
-    def begins(self) -> str:
-        """The kind of item that may begin here, if any."""
-        return self.table.states[self.states[-1]].begins
-
-    @property
-    def first_on_line(self) -> bool:
-        return self.before.line < self.token.line
+    def __init__(
+        self, file: str, table: Table, states: list[int], values: list[object], tokens: list[Token], place: int
+    ) -> None:
+        self.file = file
+        self.table = table
+        self.states = states
+        self.values = values
+        self.tokens = tokens
+        self.place = place
+        self.token = tokens[place]
+        self.before = tokens[max(0, place - 1)]
+        self.first_on_line = self.before.line < self.token.line
+        self.expected = {kind for kind in table.states[states[-1]].actions if self._shifts(kind) is not None}
+        """The kinds of tokens that may stand here."""
+        ends = (self._shifts(kind) for kind in ("}", "claim", END))
+        around = [table.states[state] for state in ends if state is not None and table.states[state].begins]
+        self.around: State | None = around[0] if around else None
+        """The state in which an item of a block or of the file may begin here, if what stands before may end here."""
 
     @property
     def starts_anew(self) -> str | None:
@@ -71,23 +71,26 @@ class Trouble(NamedTuple):
 
     def opened(self) -> list[Token]:
         """The brackets that are open here, outermost first."""
-        return [v for v in self.values if isinstance(v, Token) and v.text in _CLOSES]
+        found: list[Token] = []
+        for value in self.values:
+            if isinstance(value, Token) and value.text in _CLOSES:
+                found.append(value)
+            elif isinstance(value, Token) and value.text in _CLOSES.values() and found:
+                found.pop()
+        return found
 
-    def expected(self) -> set[str]:
-        """The kinds of tokens that may stand here."""
-        return {kind for kind in self.table.states[self.states[-1]].actions if self._fits(kind)}
-
-    def _fits(self, kind: str) -> bool:
-        states = list(self.states)
+    def _shifts(self, kind: str) -> int | None:
+        """The state in which a token of this kind would be read, ``None`` where it may not stand."""
+        rows, states = self.table.states, list(self.states)
         while True:
-            action = self.table.states[states[-1]].actions.get(kind)
+            action = rows[states[-1]].actions.get(kind)
             if action is None:
-                return kind == END and states[-1] == self.table.accept
+                return states[-1] if kind == END and states[-1] == self.table.accept else None
             if action >= 0:
-                return True
+                return states[-1]
             rule = self.table.rules[-1 - action]
             del states[len(states) - rule.size :]
-            states.append(self.table.states[states[-1]].gotos[rule.origin])
+            states.append(rows[states[-1]].gotos[rule.origin])
 
 
 def edition(file: str, tokens: list[Token]) -> Diagnostic:
@@ -96,10 +99,9 @@ def edition(file: str, tokens: list[Token]) -> Diagnostic:
     if word.text == "tm" and "NUMBER" in number.kinds:
         where = span(file, number, number)
         return Diagnostic("TM010", f"edition {number.text} is not known here; this is edition 1", where, help="tm 1")
-    start = Span(file, 0, 0, 1, 1, 1, 1)
-    fix = Fix("put `tm 1` in front", (Edit(start, "tm 1\n"),)) if word.text != "tm" else None
+    edit = Edit(span(file, word, word), "tm 1") if word.text == "tm" else Edit(Span(file, 0, 0, 1, 1, 1, 1), "tm 1\n")
     message = "a spec begins with its language edition: `tm 1`"
-    return Diagnostic("TM004", message, span(file, word, word), fix=fix)
+    return Diagnostic("TM004", message, span(file, word, word), fix=Fix("put `tm 1` in front", (edit,)))
 
 
 def explain(trouble: Trouble) -> Diagnostic:
@@ -115,43 +117,52 @@ def explain(trouble: Trouble) -> Diagnostic:
 
 
 def _unknown_clause(trouble: Trouble) -> Diagnostic | None:
-    begins, token = trouble.begins, trouble.token
-    if not begins.endswith("_clause") or not token.text.endswith(":"):
+    block, token = _block(trouble), trouble.token
+    if block is None or not token.text.endswith(":"):
         return None
     word = token.text[:-1].rstrip()
-    block = _block(begins)
     known = _words(trouble)
     where = trouble.span()
     if word in CLAUSES:
-        homes = sorted(
-            {_block(s.begins) for s in trouble.table.states if word + ":" in s.actions and s.begins[-7:] == "_clause"}
-        )
+        states = trouble.table.states
+        homes = sorted({_named(s) for s in states if s.begins.endswith("_clause") and word + ":" in s.actions})
         message = f"`{word}:` does not stand in `{block}`, it belongs to {either(f'`{home}`' for home in homes)}"
-        return Diagnostic("TM003", message, where, help=f"`{block}` has {either(f'`{w}:`' for w in known)}")
+        return Diagnostic("TM003", message, where, help=_has(block, known))
     meant = [w for w in known if word.lower() in SYNONYMS.get(w, "").split()] or nearest(word, known, at_most=1)
     if not meant:
-        message = f"there is no clause `{word}:` in `{block}`"
-        return Diagnostic("TM003", message, where, help=f"`{block}` has {either(f'`{w}:`' for w in known)}")
+        return Diagnostic("TM003", f"there is no clause `{word}:` in `{block}`", where, help=_has(block, known))
     noun, example = CLAUSES[meant[0]]
     message = f"there is no clause `{word}:`; {noun} is written `{meant[0]}:`"
-    fix = Fix(f"write `{meant[0]}:`", (Edit(where, meant[0] + ":"),))
-    return Diagnostic("TM003", message, where, help=example, fix=fix)
+    return Diagnostic("TM003", message, where, help=example, fix=_write(where, meant[0] + ":"))
 
 
-def _block(begins: str) -> str:
-    word = begins.removesuffix("_clause")
+def _block(trouble: Trouble) -> str | None:
+    """The declaration whose clauses may begin here."""
+    around = trouble.around
+    return _named(around) if around is not None and around.begins.endswith("_clause") else None
+
+
+def _named(state: State) -> str:
+    word = state.begins.removesuffix("_clause")
     return "suite" if word == "stage" else word
 
 
 def _words(trouble: Trouble) -> list[str]:
     """The clause words that may stand here, in the order of the table of clauses."""
-    actions = trouble.table.states[trouble.states[-1]].actions
-    return [word for word in CLAUSES if word + ":" in actions]
+    return [word for word in CLAUSES if trouble.around is not None and word + ":" in trouble.around.actions]
+
+
+def _has(block: str, known: list[str]) -> str:
+    return f"`{block}` has {either(f'`{w}:`' for w in known)}"
+
+
+def _write(where: Span, text: str) -> Fix:
+    return Fix(f"write `{text}`", (Edit(where, text),))
 
 
 def _no_value(trouble: Trouble) -> Diagnostic | None:
     word, anew = trouble.values[-1] if trouble.values else None, trouble.starts_anew
-    if not isinstance(word, Token) or not word.text.endswith(":") or word is not trouble.before or anew is None:
+    if not isinstance(word, Token) or not word.text.endswith(":") or anew is None:
         return None
     name = word.text[:-1].rstrip()
     if name not in CLAUSES:
@@ -161,50 +172,51 @@ def _no_value(trouble: Trouble) -> Diagnostic | None:
 
 def _no_colon(trouble: Trouble) -> Diagnostic | None:
     """A clause word without its colon, or followed by `=`."""
-    token = trouble.token
-    if not trouble.begins.endswith("_clause") or "NAME" not in token.kinds:
+    block, token, known = _block(trouble), trouble.token, _words(trouble)
+    if block is None or "NAME" not in token.kinds or not (trouble.first_on_line or token.text in known):
         return None
-    known = _words(trouble)
     word = token.text if token.text in known else next(iter(nearest(token.text, known, at_most=1)), None)
     if word is None:
-        message = f"a clause begins with its word and a colon, not with `{token.text}`"
-        help = f"`{_block(trouble.begins)}` has {either(f'`{w}:`' for w in known)}"
-        return Diagnostic("TM001", message, trouble.span(), help=help)
+        message = f"a clause begins with its word and a colon, not with `{_shown(token)}`"
+        return Diagnostic("TM001", message, trouble.span(), help=_has(block, known))
     following = trouble.tokens[trouble.place + 1]
     end = following if following.text == "=" else token
-    edit = Edit(span(trouble.file, token, end), word + ":")
     message = f"a clause word is followed by a colon: `{word}:`"
-    return Diagnostic("TM001", message, trouble.span(), help=CLAUSES[word][1], fix=Fix(f"write `{word}:`", (edit,)))
+    fix = _write(span(trouble.file, token, end), word + ":")
+    return Diagnostic("TM001", message, trouble.span(), help=CLAUSES[word][1], fix=fix)
 
 
 def _separator(trouble: Trouble) -> Diagnostic | None:
-    if trouble.begins and trouble.token.text in (",", "."):
-        fix = Fix("leave it out", (Edit(trouble.span(), ""),))
-        message = "clauses and declarations follow one another without a separator"
-        return Diagnostic("TM001", message, trouble.span(), fix=fix)
-    return None
+    following = trouble.tokens[min(trouble.place + 1, len(trouble.tokens) - 1)]
+    if trouble.around is None or trouble.token.text not in (",", ".") or following.line == trouble.token.line:
+        return None
+    message = "clauses and declarations follow one another without a separator"
+    return Diagnostic("TM001", message, trouble.span(), fix=Fix("leave it out", (Edit(trouble.span(), ""),)))
 
 
 def _outside(trouble: Trouble) -> Diagnostic | None:
-    """Where a declaration is expected."""
+    """Where a declaration may begin."""
     token, where = trouble.token, trouble.span()
-    if trouble.begins != "declaration":
+    if trouble.around is None or trouble.around.begins != "declaration":
         return None
     if token.text in (")", "]", "}"):
         return Diagnostic("TM005", f"this `{token.text}` closes nothing", where)
-    if token.text.endswith(":"):
+    at_start = trouble.table.states[trouble.states[-1]].begins == "declaration"
+    if not trouble.first_on_line and not at_start:
+        return None
+    if token.text.endswith(":") and len(token.text) > 1:
         return Diagnostic("TM003", f"`{token.text}` stands outside of a declaration", where, help="is a `}` too early?")
     if "NAME" not in token.kinds:
         return None
     close = nearest(token.text, DECLARATIONS, at_most=1)
-    help = DECLARATIONS[close[0]] if close else f"declarations are {either(f'`{w}`' for w in DECLARATIONS)}"
-    hint = did_you_mean(token.text, DECLARATIONS)
-    message = f"no declaration begins with `{token.text}`" + (f"; {hint}" if hint else "")
-    fix = Fix(f"write `{close[0]}`", (Edit(where, close[0]),)) if close else None
-    return Diagnostic("TM014", message, where, help=help, fix=fix)
+    if not close:
+        message = f"no declaration begins with `{_shown(token)}`"
+        return Diagnostic("TM014", message, where, help=f"declarations are {either(f'`{w}`' for w in DECLARATIONS)}")
+    message = f"no declaration begins with `{_shown(token)}`; did you mean `{close[0]}`"
+    return Diagnostic("TM014", message, where, help=DECLARATIONS[close[0]], fix=_write(where, close[0]))
 
 
-# --- brackets -------------------------------------------------------------------------------------------------------
+# --- brackets and signs ---------------------------------------------------------------------------------------------
 
 
 def _unclosed(trouble: Trouble) -> Diagnostic | None:
@@ -222,51 +234,47 @@ def _unclosed(trouble: Trouble) -> Diagnostic | None:
     return Diagnostic("TM005", message, trouble.span(inner), labels=(label,), help=f"put `{_CLOSES[inner.text]}`")
 
 
-# --- signs ----------------------------------------------------------------------------------------------------------
-
-
 def _wrong_sign(trouble: Trouble) -> Diagnostic | None:
     """One sign for another, where one meaning is left."""
-    token, expected = trouble.token, trouble.expected()
+    token, expected, opened = trouble.token, trouble.expected, trouble.opened()
     where = trouble.span()
-    opened = trouble.opened()
-    meant = None
-    if token.text in _COMPARATORS | {"="} and _COMPARATORS & expected == {"<="}:
+    following = trouble.tokens[min(trouble.place + 1, len(trouble.tokens) - 1)]
+    pair = token.text + following.text if following.start == token.start + len(token.text) else ""
+    if pair in ("=>", "=<") and pair[::-1] in expected:
+        meant, message = pair[::-1], f"this comparison is written `{pair[::-1]}`"
+        where = span(trouble.file, token, following)
+    elif token.text in _COMPARATORS | {"="} and _COMPARATORS & expected == {"<="}:
         meant, message = "<=", "a bound includes its edge and is written `<=`"
     elif token.text == "=" and "==" in expected:
         meant, message = "==", "equality is written `==`"
     elif token.text == "=" and "NAME" in trouble.before.kinds and opened and opened[-1].text == "(":
-        meant, message = ":", f"arguments are named with a colon: `{trouble.before.text}: …`"
+        where = span(trouble.file, trouble.before, token)
+        meant, message = f"{trouble.before.text}:", f"arguments are named with a colon: `{trouble.before.text}: …`"
+    elif token.kinds == ("LABEL",) and trouble.before.text in _NAMED_WITH_EQUALS:
+        name = token.text[:-1].rstrip()
+        meant, message = f"{name} =", f"a name behind `{trouble.before.text}` takes `=`"
     elif "STRING" in expected and "UNIT" in token.kinds and "UNIT" not in expected:
         meant, message = f'"{token.text[1:-1]}"', "strings stand between double quotes, units between single ones"
     elif "UNIT" in expected and "STRING" in token.kinds:
         meant, message = f"'{token.text[1:-1]}'", "units stand between single quotes, strings between double ones"
-    if meant is None:
+    else:
         return None
-    return Diagnostic("TM001", message, where, fix=Fix(f"write {meant}", (Edit(where, meant),)))
+    return Diagnostic("TM001", message, where, fix=_write(where, meant))
 
 
-def _let_colon(trouble: Trouble) -> Diagnostic | None:
-    word = trouble.before.text
-    if word not in ("let", "param") or trouble.token.kinds != ("LABEL",):
-        return None
-    name = trouble.token.text[:-1].rstrip()
-    edit = Edit(trouble.span(), f"{name} =")
-    return Diagnostic(
-        "TM001", f"`{word}` takes `=`", trouble.span(), help=DECLARATIONS[word], fix=Fix(f"write `{name} =`", (edit,))
-    )
+_NAMED_WITH_EQUALS = ("let", "param", "attack:", "certify:", "decide_exactly:", "enumerate:")
 
 
 def _not_yet(trouble: Trouble) -> Diagnostic | None:
     token, within = trouble.token, trouble.table.states[trouble.states[-1]].within
-    what = None
-    if {"space", "feature", "tensor"} & set(within):
-        what = NOT_YET.get(token.text)
+    help = None
+    if {"tensor", "bytes"} & trouble.expected and token.text in NOT_YET:
+        what = NOT_YET[token.text]
     elif "threat" in within and trouble.before.text == "on" and token.text in ("[", "{"):
         what = "one threat on several models"
-    if what is None:
+        help = "write one threat per model, or a threat with the model as its parameter"
+    else:
         return None
-    help = "write one threat per model, or a threat with the model as its parameter" if "threat" in what else None
     return Diagnostic("TM012", f"the language cannot say this yet: {what}", trouble.span(), help=help)
 
 
@@ -274,65 +282,64 @@ def _not_yet(trouble: Trouble) -> Diagnostic | None:
 
 
 def _unexpected(trouble: Trouble) -> Diagnostic:
-    expected = trouble.expected()
-    phrase = either(phrases(expected, trouble.begins))
+    token, before, anew = trouble.token, trouble.before, trouble.starts_anew
+    said = either(phrases(trouble.expected, ends_line=trouble.first_on_line or anew is not None))
     help = form(trouble)
-    token, anew = trouble.token, trouble.starts_anew
     if anew and trouble.place:
-        before = trouble.before
-        message = f"expected {phrase} behind `{_shown(before)}`; {anew}"
+        message = f"expected {said} behind `{_shown(before)}`; {anew}"
         return Diagnostic("TM001", message, trouble.span(before), help=help)
-    message = f"expected {phrase} here, not `{_shown(token)}`"
+    message = f"expected {said} here, not `{_shown(token)}`"
     notes: tuple[str, ...] = ()
-    if "UNIT" in expected and "NAME" in token.kinds and "NAME" not in expected and trouble.before.kinds == ("NUMBER",):
-        notes = (f"a unit stands between single quotes: {trouble.before.text} '{token.text}'",)
-    return Diagnostic("TM001", message, trouble.span(), notes=notes, help=help)
+    fix = None
+    if "UNIT" in trouble.expected and token.text in UNITS and "NUMBER" in before.kinds:
+        notes = (f"a unit stands between single quotes: {before.text} '{token.text}'",)
+    elif token.text in RESERVED:
+        notes = (f"`{token.text}` is a word of the language and never a name",)
+    elif "NAME" in token.kinds:
+        words = sorted(kind for kind in trouble.expected if kind.isidentifier() and kind.islower())
+        meant = [w for w in words if token.text.lower() in KEYWORD_SYNONYMS.get(w, "").split()]
+        meant = meant or nearest(token.text, words, at_most=1)
+        if meant:
+            message += f"; did you mean `{meant[0]}`"
+            fix = _write(trouble.span(), meant[0])
+    return Diagnostic("TM001", message, trouble.span(), notes=notes, help=help, fix=fix)
 
 
 def _shown(token: Token) -> str:
     return token.text if len(token.text) <= 40 else token.text[:39] + "…"
 
 
-def phrases(expected: set[str], begins: str) -> list[str]:
-    """What may stand here, in words, the most telling first."""
+def phrases(expected: set[str], ends_line: bool) -> list[str]:
+    """What may stand here, in words; what would end the line only where that tells something."""
     left = set(expected)
     said: list[str] = []
-    if left >= _VALUE:
-        left -= _VALUE
-        said.append("a value such as `8/255`")
+    for kinds, phrase in _GROUPS:
+        if kinds <= left:
+            left -= kinds
+            said.append(phrase)
     clauses = {kind for kind in left if kind.endswith(":") and len(kind) > 1}
-    left -= clauses
     declarations = left & DECLARATIONS.keys() if "claim" in left else set()
-    left -= declarations
-    signs = left & {"+", "-", "*", "/", "%"} if "/" in left or "+" in left else set()
-    left -= signs
-    comparators = left & _COMPARATORS if left >= _COMPARATORS else set()
-    left -= comparators
+    left -= clauses | declarations
+    signs = left & _SIGNS
+    ends = ["`}`"] if "}" in left else []
+    ends += ["the next clause"] if clauses and "LABEL" not in expected else []
+    ends += ["the next declaration"] if declarations else []
     said += [_KINDS[kind] for kind in _KINDS if kind in left]
-    left -= _KINDS.keys()
-    left.discard(END)
-    words = [f"`{kind}`" for kind in sorted(left, key=lambda k: (not k.isidentifier(), k))]
-    said = words[:6] + said
-    if comparators:
-        said.append("a comparison such as `<=`")
-    if signs:
+    left -= {END, "}", *_KINDS, *_SIGNS}
+    said = [f"`{kind}`" for kind in sorted(left, key=lambda k: (not k.isidentifier(), k))] + said
+    if signs and len(said) < 3:
         said.append("a sign such as `/`")
-    if clauses and "LABEL" not in expected:
-        said.append("a clause" if begins else "the next clause")
-    if declarations:
-        said.append("a declaration" if begins else "the next declaration")
-    return said or ["the end of the file"]
+    return [*said, *ends] if ends_line or not said else said or ["the end of the file"]
 
 
 def form(trouble: Trouble) -> str | None:
     """How the innermost thing that has begun is written."""
     for state, value in zip(reversed(trouble.states), [*reversed(trouble.values), None], strict=True):
         for origin in trouble.table.states[state].within:
-            origin = origin.lstrip("_")
-            if origin in FORMS:
-                noun, example = FORMS[origin]
+            if origin.lstrip("_") in FORMS:
+                noun, example = FORMS[origin.lstrip("_")]
                 return f"{noun}: {example}"
-        if isinstance(value, Token) and value.text[:-1].rstrip() in CLAUSES and value.text.endswith(":"):
+        if isinstance(value, Token) and value.text.endswith(":") and value.text[:-1].rstrip() in CLAUSES:
             return CLAUSES[value.text[:-1].rstrip()][1]
     return None
 
@@ -344,7 +351,6 @@ _SPECIALS: tuple[Callable[[Trouble], Diagnostic | None], ...] = (
     _outside,
     _unclosed,
     _no_colon,
-    _let_colon,
     _not_yet,
     _wrong_sign,
 )

@@ -190,10 +190,29 @@ FORMS = {
     "verdict": ("a claim is written", 'claim "few survive": survival(run) <= 5 %'),
     "rounds_to": ("a printed number is written", "survival(run) rounds to 45.3 %"),
     "figures": ("figures are written", "survival_curve(run), overlap(run)"),
+    "path": ("a call is written", "native.apgd(loss: ce, steps: 100)"),
     "call": ("a call is written", "native.apgd(loss: ce, steps: 100)"),
     "word_call": ("a call is written", "expectation(draws: 30)"),
 }
 """By rule of the grammar: how the thing that has begun is written."""
+
+KEYWORD_SYNONYMS = {
+    "real": "float float32 float64 double number continuous",
+    "int": "integer int32 int64 count",
+    "bytes": "byte uint8 pixels",
+    "tensor": "array image images vector",
+    "untargeted": "any misclassification nontargeted",
+    "never": "deterministic no none false fixed",
+    "all": "everything any",
+    "per": "each",
+}
+"""By keyword: what people write for it."""
+
+UNITS = {
+    "levels", "level", "px", "pixels", "deg", "rad", "s", "ms", "min", "h", "sec", "seconds", "minutes", "hours",
+    "m", "mm", "cm", "km", "ft", "kg", "g", "N", "kN", "degC", "K", "V", "A", "W", "USD", "EUR",
+}  # fmt: skip
+"""Units that people write without quotes."""
 
 NOT_YET = {
     "text": "inputs that are text",
