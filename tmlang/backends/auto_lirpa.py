@@ -79,11 +79,11 @@ class LinearBounds:
 
     def certify(self, job: Job) -> Verdicts:
         network, decide = job.oracle.opened()
-        folded = fold(network, decide, job.sets.space, job.x)
-        _answers_always(job, folded)
-        problem = _problem(job, folded)
-        gap = _gap(network, folded, job.x)
         with isolated(job.seeds), torch.no_grad():
+            folded = fold(network, decide, job.sets.space, job.x)
+            _answers_always(job, folded)
+            problem = _problem(job, folded)
+            gap = _gap(network, folded, job.x)
             with lirpa_shims.in_double():
                 lower = self._lower(problem, job.deadline)
             done = ~lower.isnan().any(dim=1)
@@ -164,9 +164,8 @@ def _gap(network: nn.Module, folded: Folded, x: Tensor) -> float:
 
     Raises :class:`BackendRefusal` when the folded object is not the deployed one.
     """
-    with torch.no_grad():
-        deployed = network(x)[:, : len(folded.offset)]
-        real = folded.scores(x)
+    deployed = network(x)[:, : len(folded.offset)]
+    real = folded.scores(x)
     greatest = float(real.abs().max())
     measured = float((deployed.double() - real).abs().max())
     if not measured <= 1e-3 * (1 + greatest):

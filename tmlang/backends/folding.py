@@ -62,9 +62,7 @@ def fold(network: nn.Module, decide: Callable[[Tensor], Tensor], space: Space, x
     body = Body(front, _stripped(network.network)).double().eval()
     for parameter in body.parameters():
         parameter.requires_grad_(False)
-    with torch.no_grad():
-        width = body(x[:1].double()).shape[1]
-        matrix, offset = _affine(network, width)
+    matrix, offset = _affine(network, width=body(x[:1].double()).shape[1])
     classes = len(decide.model.classes)
     return Folded(body, matrix[:classes], offset[:classes], decide.model)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import types
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -33,6 +34,14 @@ def _standing_in(owner: Any, name: str, value: Any) -> Iterator[None]:
             setattr(owner, name, before)
 
 
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Its warnings (deprecated names, the dual of the l1 norm by a division by zero) say nothing about the bounds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _set_opset_version(version: int) -> None:
     exporter: Any = import_module("torch.onnx._internal.torchscript_exporter._globals")
     exporter.GLOBALS.export_onnx_opset_version = version
@@ -53,7 +62,7 @@ def load() -> Any:
     helper = import_module("torch.onnx.symbolic_helper")
     sys.modules["numpy.lib.arraysetops"] = arraysetops
     try:
-        with _standing_in(helper, "_set_opset_version", _set_opset_version):
+        with _standing_in(helper, "_set_opset_version", _set_opset_version), _without_warnings():
             library = import_module("auto_LiRPA")
     finally:
         del sys.modules["numpy.lib.arraysetops"]
@@ -73,7 +82,8 @@ def in_double() -> Iterator[None]:
     before = torch.get_default_dtype()
     try:
         torch.set_default_dtype(torch.float64)
-        yield
+        with _without_warnings():
+            yield
     finally:
         torch.set_default_dtype(before)
 
