@@ -82,16 +82,28 @@ class Oracle:
 
         Raises :class:`AccessDenied` below ``scores``, :class:`QueryLimit` when a unit's rows do not fit any more.
         """
+        return self._outputs(x, units)[:, : self.classes]
+
+    def observe(self, x: torch.Tensor, units: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Like :meth:`logits`, and the decisions (n,) int64 read off the same pass: what an attacker sees who knows the
+        outputs. Where a decision takes several draws, or gradients go through another view, it is a guess from this one
+        pass; the evaluator decides."""
+        out = self._outputs(x, units)
+        with torch.no_grad():
+            decided = self._decide(out.detach())
+        return out[:, : self.classes], decided
+
+    def _outputs(self, x: torch.Tensor, units: torch.Tensor | None) -> torch.Tensor:
         if self.level not in ("white_box", "scores", "transfer"):
             raise AccessDenied(f"scores asked under access `{self.level}`")
         self._count(x.shape[0], units, self._rows)
         if self.level == "white_box" and x.requires_grad:
-            out: torch.Tensor = self._view(x)[:, : self.classes]
+            out: torch.Tensor = self._view(x)
             if out.requires_grad:
                 out.register_hook(lambda _: self._count_gradients(x.shape[0], units))  # type: ignore[no-untyped-call]
             return out
         with torch.no_grad():
-            result: torch.Tensor = self._view(x)[:, : self.classes]
+            result: torch.Tensor = self._view(x)
         return result
 
     def decisions(self, x: torch.Tensor, units: torch.Tensor | None = None) -> torch.Tensor:
