@@ -1,0 +1,95 @@
+"""What the README tells a newcomer to type works as it stands there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from e2e_support import ROOT, Evidence, run, tmc
+from torch import nn
+
+README = (ROOT / "README.md").read_text()
+
+
+def block(language: str) -> str:
+    """The only block of code in ``language``."""
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that the README's Python makes, for a network and pictures of the reader's own, and its spec."""
+    place = tmp_path_factory.mktemp("newcomer")
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Conv2d(3, 4, 4, stride=4), nn.ReLU(), nn.Flatten(), nn.Linear(256, 10))
+    images = np.random.default_rng(1).random((24, 3, 32, 32), dtype=np.float32)
+    labels = net(torch.from_numpy(images)).argmax(1).numpy()
+    labels[:2] = (labels[:2] + 1) % 10
+    code = (
+        block("python")
+        .replace('"net.onnx"', repr(str(place / "net.onnx")))
+        .replace('"test.npz"', repr(str(place / "test.npz")))
+    )
+    exec(compile(code, "README.md", "exec"), {"net": net, "images": images, "labels": labels})
+    (place / "mine.tm").write_text(block("tm"))
+    return place
+
+
+@pytest.fixture(scope="module")
+def evidence(folder: Path) -> Evidence:
+    said, found = run(folder / "mine.tm", folder / "evidence")
+    assert said.code in (0, 3, 4), said.text
+    return found
+
+
+def test_the_spec_of_the_readme_checks_plans_and_freezes(folder: Path) -> None:
+    for command in ("check", "plan", "freeze"):
+        said = tmc(command, "mine.tm", folder=folder)
+        assert said.code == 0, said.text
+
+
+def test_it_runs_and_counts_the_two_wrong_labels(evidence: Evidence) -> None:
+    assert evidence.share("mine", "clean_accuracy").as_integer_ratio() == (9, 10)
+    assert evidence.claims()["the attack was run on everything"] == "supported"
+
+
+def test_audit_and_report_follow(evidence: Evidence) -> None:
+    audited = tmc("audit", evidence.path, folder=evidence.path.parent)
+    assert audited.code == 0, audited.text
+    reported = tmc("report", evidence.path, folder=evidence.path.parent)
+    assert reported.code == 0, reported.text
+    assert (evidence.path / "report.html").stat().st_size > 10_000
+    assert "robust" not in re.findall(r"<title>(.*?)</title>", (evidence.path / "report.html").read_text())[0]
+
+
+def test_every_command_and_file_that_it_names_exists() -> None:
+    commands = set(re.findall(r"(?:^|`)tmc ([a-z]+)", README, re.MULTILINE))
+    listed = tmc("--help", folder=ROOT).text
+    assert {"check", "run", "report"} <= commands
+    assert not [name for name in commands if not re.search(rf"^    {name} ", listed, re.MULTILINE)]
+    files = re.findall(r"`((?:docs|specs|benchmarks|locks|tmlang)/[\w./-]*|[A-Z]+(?:\.md)?)`", README)
+    assert "docs/architecture.md" in files
+    assert not [name for name in files if not (ROOT / name).exists() and name not in ("R", "TM")]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_the_smaller_pieces_check_too(number: int, tmp_path: Path) -> None:
+    """The variants under "What to change for …", each put into the spec where it belongs."""
+    spec = block("tm")
+    bytes_space = "space px: tensor(32, 32, 3) of bytes order rgb"
+    variants = (
+        spec.replace("  network:", "  " + re.findall(r"`(step: normalize.*?)`", README)[0] + "\n  network:"),
+        spec.replace(re.findall("space px.*", spec)[0], bytes_space)
+        .replace("  network:", "  step: permute(hwc, chw)\n  step: scale(1/255)\n  network:")
+        .replace("linf <= 2/255 in px", "linf <= 8 'levels' in px")
+        .replace("alpha: 1/1020 in px", "alpha: 1 'levels' in px"),
+        spec.replace('onnx("net.onnx")', re.findall(r"`network: (torch\(.*?\))`", README)[0]),
+        spec.replace("linf <= 2/255 in px", "(linf <= 1/255 in px) and (l2 <= 1/4 in px)"),
+    )
+    (tmp_path / "variant.tm").write_text(variants[number])
+    said = tmc("check", "variant.tm", folder=tmp_path)
+    assert said.code == 0, said.text
