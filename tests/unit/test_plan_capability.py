@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from plan_support import MANIFEST, manifests
 
-from tmlang.plan.capability import Capabilities, ManifestError, read_manifest
+from tmlang.plan.capability import Capabilities
+from tmlang.plan.manifest import ManifestError, read_manifest
 
 
 def test_every_shipped_manifest_is_read_and_agrees_with_itself() -> None:

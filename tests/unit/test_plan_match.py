@@ -406,3 +406,29 @@ def test_a_method_that_needs_another_form_is_refused(tmp_path: Path) -> None:
     plan, found = lower(attacked(), Capabilities(tmp_path))
     assert plan is None
     assert [d.code for d in found] == ["TM516"]
+
+
+def test_a_ball_of_another_norm_may_be_carried_otherwise(tmp_path: Path) -> None:
+    text = (manifests(tmp_path) / "toy.toml").read_text(encoding="utf-8")
+    text = text.replace('norms = ["linf"]\nnetworks', 'norms = ["linf", "l2"]\nnetworks')
+    text = text.replace('domain = "exact"', 'domain = "exact"\nl2 = { domain = "outer" }', 1)
+    (tmp_path / "toy.toml").write_text(text, encoding="utf-8")
+
+    def lowering(norm: Any) -> Stage:
+        threat = replace(THREAT, allow=replace(LINF, norm=norm))
+        plan, found = lower(program(stage(call("toy.box"), "certify"), subjects=(threat,)), Capabilities(tmp_path))
+        assert plan is not None, found
+        return plan.evaluations[0].stages[0]
+
+    assert lowering("linf").lowering == "exact"
+    assert lowering("l2").lowering == "outer"
+    assert "within the range of `px`" in lowering("l2").reasons[0]
+
+
+def test_the_box_is_no_part_of_a_bound_over_an_l2_ball() -> None:
+    """auto-LiRPA bounds the whole ball: sound, and of a larger set than the threat's."""
+    for norm, lowering in (("linf", "exact"), ("l2", "outer"), ("l1", "outer")):
+        threat = replace(THREAT, allow=Ball(norm, "px", Fraction(1, 10)))  # type: ignore[arg-type]
+        plan, found = lower(program(stage(call("auto_lirpa.crown"), "certify"), subjects=(threat,)), Capabilities())
+        assert plan is not None, found
+        assert plan.evaluations[0].stages[0].lowering == lowering

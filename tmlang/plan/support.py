@@ -13,13 +13,10 @@ from tmlang.diagnostics.suggest import listed
 from tmlang.meaning.models import Model
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Allowed, Both, Either, Shift, Subject, Threat
-from tmlang.plan.asked import OBJECT_WORDS, Need, features, goal, leaf, misfits, object_kind
-from tmlang.plan.capability import ACCESS, Carried, Method
+from tmlang.plan.asked import OBJECT_WORDS, Need, balls, features, goal, leaf, misfits, object_kind
+from tmlang.plan.capability import ACCESS, Carried, Method, worst
 
 VERIFIERS = ("certify", "decide_exactly", "enumerate")
-
-_FAITHFUL: tuple[Carried, ...] = ("exact", "outer", "inner")
-"""From the most to the least: ``inner`` outweighs ``outer``, since a set that is cut anywhere certifies nothing."""
 
 _OUTER_SEARCH = "the search may leave it; candidates are projected back and judged again"
 _OUTER_PROOF = "the proof covers more than this; a counterexample is replayed"
@@ -47,7 +44,7 @@ class Support:
 
 def support(method: Method, subject: Subject, model: Model, space: Space) -> Support:
     """What ``method`` makes of ``subject``: a lowering with its reasons, or the obstacles."""
-    judge = _Judge(method)
+    judge = _Judge(method, subject)
     for words in misfits(method.input, space):
         judge.obstacles.append(Obstacle("TM516", Need("input", words, space.origin), "library", words))
     if isinstance(subject, Shift):
@@ -62,8 +59,9 @@ def support(method: Method, subject: Subject, model: Model, space: Space) -> Sup
 
 
 class _Judge:
-    def __init__(self, method: Method) -> None:
+    def __init__(self, method: Method, subject: Subject) -> None:
         self.method = method
+        self.norms = [b.norm for b in balls(subject.allow)] if isinstance(subject, Threat) else []
         self.proves = method.role in VERIFIERS
         self.lowering: Carried = "exact"
         self.reasons: list[str] = []
@@ -100,7 +98,7 @@ class _Judge:
             self.reasons.append("it looks for the nearest failure; one that lies beyond the radius does not count")
 
     def feature(self, need: Need) -> None:
-        carried = self.method.carries.get(need.key)
+        carried = self.method.carried(need.key, self.norms)
         if carried is None:
             self.refuse("TM508", need)
         elif carried == "inner" and self.proves:
@@ -132,7 +130,7 @@ class _Judge:
             carried = "outer" if isinstance(part, Both) else "inner"
             self.reasons += [f"{o.need.words.split(' allows ')[-1]} is left out: {o.because}" for o in missing]
         self._reason(need, carried)
-        return _worst(carried, *(c for c, _ in inner if c is not None)), []
+        return worst(carried, *(c for c, _ in inner if c is not None)), []
 
     def _accept(self, need: Need, carried: Carried) -> None:
         self._lower(carried)
@@ -144,7 +142,7 @@ class _Judge:
             self.reasons.append(f"{need.words}: {how}")
 
     def _lower(self, carried: Carried) -> None:
-        self.lowering = _worst(self.lowering, carried)
+        self.lowering = worst(self.lowering, carried)
 
     def refuse(self, code: str, need: Need, because: str | None = None) -> None:
         self.obstacles.append(self._obstacle(code, need, because))
@@ -154,10 +152,6 @@ class _Judge:
         if refusal is not None:
             return Obstacle(code, need, refusal.by, refusal.because)
         return Obstacle(code, need, "not_built", because or f"nobody has built this for {self.method.path}")
-
-
-def _worst(*carried: Carried) -> Carried:
-    return max(carried, key=_FAITHFUL.index)
 
 
 def grants(threat: Threat, method: Method) -> bool:
