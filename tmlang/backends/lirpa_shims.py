@@ -1,7 +1,8 @@
 """What auto-LiRPA 0.3 needs beside a current torch and numpy: four shims, each with its reason, none left behind.
 
 The library was written for torch < 1.13. Two shims concern names that it imports, so they stand only while it is
-imported; one mends its own class; one stands only while it reads a graph.
+imported; one mends its own class; one stands only while it reads a graph. A fifth keeps it from making a folder in the
+user's home.
 """
 
 from __future__ import annotations
@@ -60,9 +61,15 @@ def load() -> Any:
     arraysetops.__dict__["isin"] = import_module("numpy").isin
     # 2. `from torch.onnx.symbolic_helper import _set_opset_version`: torch 2 keeps it in its exporter's globals.
     helper = import_module("torch.onnx.symbolic_helper")
+    # 5. On import it makes a folder for its data in the user's home, which it never uses.
+    folders = import_module("appdirs")
     sys.modules["numpy.lib.arraysetops"] = arraysetops
     try:
-        with _standing_in(helper, "_set_opset_version", _set_opset_version), _without_warnings():
+        with (
+            _standing_in(helper, "_set_opset_version", _set_opset_version),
+            _standing_in(folders, "user_data_dir", lambda _: "."),
+            _without_warnings(),
+        ):
             library = import_module("auto_LiRPA")
     finally:
         del sys.modules["numpy.lib.arraysetops"]
