@@ -70,6 +70,8 @@ class StageRun:
         try:
             with guarded(self.arena.attacked.deployed, self.stage.id):
                 outcome = self._call(job)
+            if not isinstance(outcome, Candidates if self.stage.role == "attack" else Verdicts):
+                outcome = f"{self.stage.backend}.{self.stage.method} returned a {type(outcome).__name__}"
         except Stop:
             raise
         except BackendRefusal as refusal:
@@ -213,9 +215,11 @@ class StageRun:
             verdict = "broken"
         elif verdict == "broken":
             verdict, message = "unknown", "the counterexample does not replay under the reference evaluator"
+        margin = float(verdicts.margin[k])
+        if verdict == "certified" and self.stage.evidence == "bound" and isnan(margin):
+            verdict, message = "unknown", "certified without a margin"
         if verdicts.sizes:
             message = "; ".join(filter(None, (message, f"{verdicts.sizes[k]} inputs in the set")))
-        margin = float(verdicts.margin[k])
         return replace(
             row,
             status=verdict if verdict in ("error", "timeout") else row.status,
