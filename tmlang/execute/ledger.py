@@ -16,7 +16,7 @@ class Ledger:
         self.evaluation = evaluation
         self.clean: set[str] = set()
         self._done: dict[tuple[str, int], set[str]] = defaultdict(set)
-        self._broken: dict[int, set[str]] = defaultdict(set)
+        self._broken: dict[tuple[str, int], set[str]] = defaultdict(set)
         self._queries: dict[tuple[str, str, int], int] = defaultdict(int)
         self.add(records)
 
@@ -31,15 +31,19 @@ class Ledger:
             key = row.unit, row.stage, row.repeat
             self._queries[key] = max(self._queries[key], row.queries)
             if is_witness(row) and row.within_access:
-                self._broken[row.repeat].add(row.unit)
+                self._broken[row.stage, row.repeat].add(row.unit)
 
     def done(self, stage: str, repeat: int) -> set[str]:
         """Units with a row of this stage and repeat."""
         return self._done[stage, repeat]
 
-    def broken(self, repeat: int | None = None) -> set[str]:
-        """Units that a witness within the declared access broke, in one repeat or in any."""
-        return set().union(*self._broken.values()) if repeat is None else self._broken[repeat]
+    def broken(self, repeat: int, stages: Iterable[str]) -> set[str]:
+        """Units that a witness of these stages within the declared access broke in this repeat."""
+        return set().union(*(self._broken[stage, repeat] for stage in stages))
+
+    def broken_ever(self) -> set[str]:
+        """Units that any witness within the declared access broke."""
+        return set().union(*self._broken.values())
 
     def used(self, unit: str) -> int:
         """Queries that all stages and repeats so far have spent on ``unit`` (EVIDENCE.md section 4)."""

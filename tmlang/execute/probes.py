@@ -122,6 +122,10 @@ def probe_batch(model: Model, evaluator: Evaluator, x: torch.Tensor) -> list[Dia
     alone = evaluator.outputs(x)
     with torch.no_grad():
         together = evaluator.deployed(x)
+    finite = (alone.isfinite() & together.isfinite()).all(dim=1)
+    alone, together = alone[finite], together[finite]
+    if not len(alone):
+        return []
     apart = _apart(alone, together) / max(1.0, float(alone.abs().max()))
     if apart <= _BATCH:
         return []
@@ -132,7 +136,7 @@ def probe_batch(model: Model, evaluator: Evaluator, x: torch.Tensor) -> list[Dia
             f"{model.name} answers differently in a batch than alone",
             model.origin,
             notes=(
-                f"{len(x)} originals alone and together differ by {apart:.2g} of the greatest output; "
+                f"{len(alone)} originals alone and together differ by {apart:.2g} of the greatest output; "
                 f"{flips} decisions change",
             ),
             help="statistics of the batch are part of the answer: searches in batches will look in the wrong place",
@@ -200,7 +204,9 @@ def probe_all(
         return found
     found += probe_mode(model, evaluator)
     found += probe_randomness(model, evaluator, some)
+    if any(d.is_error for d in found):
+        return found
     found += probe_batch(model, evaluator, some)
-    if gradients and not any(d.is_error for d in found):
+    if gradients:
         found += probe_gradient(model, evaluator, some, own)
     return found

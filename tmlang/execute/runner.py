@@ -212,7 +212,7 @@ class _Evaluation:
         return stage.role == "attack" or not any(s.role == "attack" for s in self.evaluation.stages)
 
     def _stage(self, stage: Stage, repeat: int) -> None:
-        active = self._active(repeat)
+        active = self._active(stage, repeat)
         done = self.ledger.done(stage.label, repeat)
         batches = [active[i : i + self.batch_size] for i in range(0, len(active), self.batch_size)]
         left = [b for b in batches if any(self.arena.units[i].id not in done for i in b)]
@@ -228,14 +228,18 @@ class _Evaluation:
         check_state(self.arena.attacked.deployed, self.state, stage.id)
         self._failures(stage, repeat)
 
-    def _active(self, repeat: int) -> list[int]:
-        """Clean and correct units; without those that are broken already, where the plan's passes allow that."""
-        broken = self.ledger.broken(repeat) if DROP_BROKEN in self.evaluation.passes else set()
+    def _active(self, stage: Stage, repeat: int) -> list[int]:
+        """Clean and correct units; without those that earlier stages broke, where the plan's passes allow that.
+
+        What this stage itself has committed does not count, so an interrupted stage is cut into the same batches again.
+        """
+        earlier = [s.label for s in self.evaluation.stages[: self.evaluation.stages.index(stage)]]
+        broken = self.ledger.broken(repeat, earlier) if DROP_BROKEN in self.evaluation.passes else set()
         return [i for i, u in enumerate(self.arena.units) if u.applicable and u.clean == "cc" and u.id not in broken]
 
     def _standing(self) -> int:
         correct = sum(u.applicable and u.clean == "cc" for u in self.arena.units)
-        return correct - len(self.ledger.broken())
+        return correct - len(self.ledger.broken_ever())
 
     def _commit(self, batch: Batch) -> None:
         domain = self.arena.sets.domain
