@@ -68,11 +68,13 @@ def _at(
 
 
 def _planned(evaluation: Evaluation, name: str, subject: Subject, matcher: Matcher) -> EvaluationPlan:
-    stages = [_stage(name, call, subject, matcher) for call in _calls(evaluation, subject)]
+    matches = [(call, match) for call in _calls(evaluation, subject) if (match := matcher.match(call, subject))]
+    matcher.look_at_all(matches, subject)
+    stages = [_stage(name, call, match, subject) for call, match in matches]
     return EvaluationPlan(
         name=name,
         subject=subject.name,
-        stages=tuple(stage for stage in stages if stage is not None),
+        stages=tuple(stages),
         seed=evaluation.seed,
         repeats=evaluation.repeats,
         stop_after=evaluation.stop_after,
@@ -90,10 +92,7 @@ def _calls(evaluation: Evaluation, subject: Subject) -> tuple[StageCall, ...]:
     return evaluation.stages
 
 
-def _stage(evaluation: str, call: StageCall, subject: Subject, matcher: Matcher) -> Stage | None:
-    match = matcher.match(call, subject)
-    if match is None:
-        return None
+def _stage(evaluation: str, call: StageCall, match: Match, subject: Subject) -> Stage:
     method = match.method
     return Stage(
         id=f"{evaluation}/{call.label}",

@@ -88,6 +88,21 @@ class Matcher:
             self._reach(method, stage.call, subject, resolution.numbers())
         return Match(method, arguments, tuple(resolution.numbers().items()), carried.lowering, carried.reasons)
 
+    def look_at_all(self, matches: Sequence[tuple[StageCall, Match]], subject: Subject) -> None:
+        """What only the attacks of an evaluation together show: warn when all of them have gradients and look for the
+        nearest failure, and the threat asks at a radius, which none of them takes into account."""
+        attacks = [(call, match.method) for call, match in matches if match.method.role == "attack"]
+        weak = attacks and all(m.minimal and m.access == "white_box" for _, m in attacks)
+        if weak and isinstance(subject, Threat) and subject.minimize is None:
+            call, method = attacks[0]
+            self._say(
+                "TM517",
+                f"{method.path} looks for the nearest failure, and `{subject.name}` asks at a radius",
+                call.call,
+                notes=("its result does not depend on the radius: what it finds farther away is not counted",),
+                help="add an attack that searches at the radius, or ask for distances with `minimize:`",
+            )
+
     def _method(self, call: Call) -> Method | None:
         name = call.path[0] if len(call.path) > 1 else "native"
         backend = self.capabilities.backend(name)

@@ -160,7 +160,7 @@ def _lands_in(world: World, node: ast.Data, where: Space, at: Flow, found: dict[
     if at.normalized is not None:
         help = "the attacker hands in pictures, not standardized numbers: make it a step: of the model"
         message = f"what prepare: hands over is standardized, and {where.name} is not"
-        if at.ranges is None or _outside(where, at):
+        if _outside(where, at) or (at.ranges is None and all(c.low >= 0 for c in where.cells)):
             world.report("TM707", message, at.normalized, help=help)
             return
     if at.ranges is not None and _outside(where, at):

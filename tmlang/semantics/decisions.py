@@ -8,7 +8,6 @@ from typing import cast
 from tmlang.diagnostics.suggest import either
 from tmlang.meaning.models import Decide, Model, Randomness, RejectWhen
 from tmlang.semantics import values
-from tmlang.semantics.builtins import OUTPUT_KINDS
 from tmlang.semantics.scope import Env, World
 from tmlang.syntax import ast
 
@@ -178,8 +177,7 @@ def check_outputs(world: World, model: Model, found: dict[str, ast.Clause]) -> N
         need = either([str(n) for n in sorted(allowed)])
         world.report("TM310", f"the network gives {stated[1]} {stated[0]}, and the decision needs {need}", where)
     quantity = model.decide.quantity
-    known = {"score", stated[0]}
-    if model.decide.rule == "threshold" and quantity not in known and quantity not in OUTPUT_KINDS:
+    if model.decide.rule == "threshold" and quantity not in ("score", stated[0]):
         world.report(
             "TM315", f"the network has no {quantity}; it gives {stated[0]}", cast(ast.Decide, found["decide"].value)
         )

@@ -332,11 +332,11 @@ def _logits(world: World, model: models.KnownModel, stage: StageCall) -> None:
     """A loss on logits meets probabilities: gradients vanish where the model is sure, and the attack looks weak."""
     loss = dict(stage.call.args).get("loss")
     softmax = any(s.name == "softmax" for s in model.meaning.post_steps)
-    kind = model.meaning.network.output_kind
-    if kind != "probabilities" and not softmax:
+    averaged = model.meaning.ensemble is not None and model.meaning.ensemble[1].endswith("probabilities")
+    if model.meaning.network.output_kind != "probabilities" and not softmax and not averaged:
         return
     if isinstance(loss, Symbol) and loss.name in LOGIT_LOSSES:
         where = next((v for n, _, v in stage.call.arg_origins if n == "loss"), stage.call.origin)
         message = f"{model.meaning.name} gives probabilities, and the loss {loss.name} is for logits"
-        help = "attack the logits: take softmax() out of the model, or name the output logits:"
+        help = "attack the logits: take softmax() out, average logits, or name the output logits:"
         world.report("TM309", message, where, help=help)

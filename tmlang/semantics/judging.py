@@ -22,6 +22,9 @@ def goal(world: World, env: Env, node: ast.Goal, known: KnownModel | None, examp
     if node.kind == "each":
         each = node.each or ast.Name(node.span, "")
         how = values.word(world, each, ("any", "all", "apart"), "way to join the targets")
+        if known is not None and len(known.meaning.classes) == 2:
+            message = f"{known.meaning.name} has two classes, so its one target is the untargeted failure"
+            world.report("TM418", message, node, help="goal: untargeted")
         return Goal("each", None, cast("Literal['any', 'all', 'apart']", how)) if how else None
     if node.kind == "column":
         return Goal("column", column=node.column.value if node.column else None)

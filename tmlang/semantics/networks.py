@@ -14,6 +14,9 @@ from tmlang.semantics.flow import Flow
 from tmlang.semantics.scope import Env, World
 from tmlang.syntax import ast
 
+_ENFORCED = frozenset({"train", "training", "eval", "mode", "is_training"})
+"""Arguments that would ask a factory for a mode; the mode is not the spec's to choose."""
+
 OF_MEMBERS = Network("torch")
 """The network of an ensemble whose members are models: there is none of its own."""
 
@@ -68,6 +71,10 @@ def _split(world: World, call: ast.Call, row: NetworkRow) -> tuple[ast.String | 
             continue
         if arg.name.text in named:
             world.report("TM114", f"{arg.name.text}: is given twice", arg.name)
+        elif row.open and arg.name.text in _ENFORCED:
+            message = f"{arg.name.text}: is not for the factory: networks are always evaluated, never trained"
+            world.report("TM317", message, arg.name, help="leave it out; evaluation mode is enforced and checked")
+            ok = False
         elif not row.open and arg.name.text not in allowed:
             tail = did_you_mean(arg.name.text, allowed) or f"it takes {', '.join(allowed)}"
             world.report("TM317", f"{kind} has no argument {arg.name.text}; {tail}", arg.name)

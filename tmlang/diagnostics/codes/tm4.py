@@ -19,5 +19,5 @@ RULES = (
     Rule("TM414", "a surrogate does not fit"),
     Rule("TM415", "the property cannot be stated of this network"),
     Rule("TM416", "data and model do not fit the same space"),
-    Rule("TM417", "the same world is drawn and attacked"),
+    Rule("TM418", "with two classes every target is the untargeted one", "warning"),
 )

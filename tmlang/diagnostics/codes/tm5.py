@@ -19,4 +19,5 @@ RULES = (
     Rule("TM514", "the method needs another kind of network"),
     Rule("TM515", "the steps cannot cross the ball", "warning"),
     Rule("TM516", "the method needs inputs of another form"),
+    Rule("TM517", "attacks that look for the nearest failure are asked at a radius", "warning"),
 )

@@ -1,0 +1,36 @@
+# B006: a radius of zero that should change nothing, on standardized pictures
+# expect: TM707 at `normalize(mean: cifar10_mean, std: cifar10_std)`
+# expect: TM202 at `0`
+tm 1
+use std.images (cifar10_mean, cifar10_std)
+
+space px: tensor(3, 32, 32) of real[0, 1] stored as float32 order rgb
+
+evaluate aa of linf8 {
+  attack:   apgd = native.apgd(loss: ce, steps: 40)
+  certify:  crown = auto_lirpa.crown()
+  seed:     0
+}
+
+claim "survival": survival(aa) >= 40 %
+
+model victim: px -> classes(10) {
+  network:  torch("victims.py:resnet18", weights: "resnet18.safetensors")
+  decide:   argmax ties lowest
+  random:   never
+}
+
+data test: px {
+  read:     npz("test.npz", inputs: "x", labels: "y")
+  prepare:  { normalize(mean: cifar10_mean, std: cifar10_std) }
+  take:     first 1000
+  truth:    published "CIFAR-10 test labels"
+}
+
+threat linf8 on victim over test {
+  allow:         linf <= 0 in px
+  mutable:       all
+  goal:          untargeted
+  access:        white_box
+  clean_errors:  fail
+}

@@ -1,0 +1,33 @@
+# B023: a sparse budget on values that a library bounds to [0, 1]
+# expect: TM508 at `torchattacks.PGD`
+tm 1
+use std.images (cifar10_mean, cifar10_std)
+
+data test: px {
+  read:   npz("test.npz", inputs: "x", labels: "y")
+  take:   first 1000
+  truth:  published "CIFAR-10 test labels"
+}
+
+claim "survival": survival(aa) >= 40 %
+
+space px: tensor(3, 32, 32) of real[(-1.99, -1.98, -1.71), (2.06, 2.13, 2.12)] stored as float32 order rgb
+
+model victim: px -> classes(10) {
+  network:  torch("victims.py:resnet18", weights: "resnet18.safetensors")
+  decide:   argmax ties lowest
+  random:   never
+}
+
+threat linf8 on victim over test {
+  allow:         l0 <= 10 in px
+  mutable:       all
+  goal:          untargeted
+  access:        white_box
+  clean_errors:  fail
+}
+
+evaluate aa of linf8 {
+  attack:  p = torchattacks.PGD(steps: 10)
+  seed:    0
+}

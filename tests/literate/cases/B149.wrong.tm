@@ -1,0 +1,55 @@
+# B149: the wanted outputs stated where the unwanted ones belong
+# expect: TM003 at `never:`
+tm 1
+use std.images (cifar10_mean, cifar10_std)
+
+space px: tensor(3, 32, 32) of real[0, 1] stored as float32 order rgb
+
+model victim: px -> classes(10) {
+  step:     normalize(mean: cifar10_mean, std: cifar10_std) as standardized
+  network:  torch("victims.py:resnet18", weights: "resnet18.safetensors")
+  decide:   argmax ties lowest
+  random:   never
+}
+
+data test: px {
+  read:   npz("test.npz", inputs: "x", labels: "y")
+  take:   first 1000
+  truth:  published "CIFAR-10 test labels"
+}
+
+threat linf8 on victim over test {
+  allow:         linf <= 8/255 in px
+  mutable:       all
+  goal:          untargeted
+  access:        white_box
+  clean_errors:  fail
+}
+
+evaluate aa of linf8 {
+  attack:   apgd = native.apgd(loss: ce, steps: 40)
+  certify:  crown = auto_lirpa.crown()
+  seed:     0
+}
+
+claim "survival": survival(aa) >= 40 %
+
+space reading {
+  temp:  real[-40, 85] 'degC'
+  load:  real[0, 2] 'kN'
+} stored as float32
+
+model three: reading -> {ok, warn, alarm} {
+  network:  onnx("guard.onnx")
+  decide:   argmax ties lowest
+  random:   never
+}
+
+property calm on three {
+  given:   temp <= 20 'degC'
+  never:  ok is max
+}
+
+evaluate v of calm { decide_exactly: query = marabou.query(timeout: 60 's') }
+
+claim "calm": holds(v)
