@@ -33,7 +33,7 @@ class Record:
 
     A unit whose ``label`` is negative (unusable) or equal to its ``target`` (not applicable) has its clean row alone.
     ``unit`` is the example id, or ``<id>->class`` for an (example, target) pair. Distances are from the original, in
-    the space's units, float64 of the exact value (``None`` without a candidate). ``seconds`` is the unit's share of
+    the space's units, float64 within an ulp or two (``None`` without a candidate). ``seconds`` is the unit's share of
     its batch. ``queries`` counts rows forwarded for this unit in this stage up to this row, ``gradients`` rows
     back-propagated. ``candidate`` is ``<file>#<row>`` inside the bundle. ``projected`` marks the inward projection of
     an ``invalid`` failing candidate (its second row). ``margin`` is a certifier's proved margin or a candidate's

@@ -79,7 +79,7 @@ class Recount:
         part = only.part is None or only.part in (row.branch or "").split(" ")
         queries = only.queries is None or before + row.queries <= only.queries
         near = only.radius in (None, self.own_radius()) or (
-            row.distance is not None and row.distance <= float(only.radius or 0)
+            row.distance is not None and row.distance <= float(only.radius or 0) * (1 + 2.0**-50)
         )
         return row.status == "valid" and row.within_scope is True and part and queries and near
 

@@ -16,6 +16,10 @@ Rows = Mapping[str, Sequence[Record]]
 """The rows of one unit by stage."""
 
 
+DISTANCE_SLACK = 2.0**-50
+"""Of recorded distances, relatively."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """The facts of one counted unit.
@@ -168,8 +172,8 @@ class Reader:
     def _admits(self, row: Record, spent: int = 0) -> bool:
         """Whether a candidate lies in the part and radius asked for, and was found within the queries asked for.
 
-        Distances are float64 of the exact value and rounding keeps order, so equality with the rounded radius counts
-        as inside; at the threat's own radius ``within_scope`` has decided already.
+        Distances are float64, an ulp or two from the exact value, so a lattice distance that equals the radius must
+        count as inside; at the threat's own radius ``within_scope`` has decided exactly.
         """
         r = self.restriction
         if r.part is not None and r.part not in (row.branch or "").split(BRANCHES):
@@ -178,7 +182,7 @@ class Reader:
             return False
         if r.radius is None or r.radius == self.own_radius:
             return True
-        return row.distance is not None and row.distance <= float(r.radius)
+        return row.distance is not None and row.distance <= float(r.radius) * (1 + DISTANCE_SLACK)
 
     def _finished(self, rows: Sequence[Record], stage: Stage) -> bool:
         """Every repeat has a row, none failed, and an invalid candidate was followed by its projection."""
