@@ -42,16 +42,18 @@ class Lattice:
     dtype: str
 
     @cached_property
-    def _table(self) -> Values:
-        return self._rounded(np.arange(self.last + 1), round_nearest)
+    def table(self) -> Values | None:
+        """All the values in order, of a lattice that is not too large."""
+        return self._rounded(np.arange(self.last + 1), round_nearest) if self.last < _TABLE else None
 
     def _rounded(self, k: Indices, rounding: Rounding) -> Values:
         return np.array([rounding(self.low + int(i) * self.step, self.dtype) for i in k], dtype=self.dtype)
 
     def value(self, k: Indices, rounding: Rounding = round_nearest) -> Values:
         """The values of the indices ``k``: the exact rationals, rounded to the dtype."""
-        if rounding is round_nearest and self.last < _TABLE:
-            return self._table[k]
+        if rounding is round_nearest and self.table is not None:
+            found: Values = self.table[k]
+            return found
         unique, inverse = np.unique(k, return_inverse=True)
         return self._rounded(unique, rounding)[inverse].reshape(k.shape)
 

@@ -73,6 +73,11 @@ class Oracle:
         """Queries per unit (int64) that went through this oracle: ``queries`` without what was ``used`` before it."""
         return self.queries - self._before
 
+    @property
+    def rows(self) -> int:
+        """Rows of queries that one row of scores costs."""
+        return self._rows
+
     def remaining(self) -> torch.Tensor | None:
         """Queries left per unit (int64), ``None`` without a limit."""
         return None if self.limit is None else (self.limit - self.queries).clamp(min=0)

@@ -1,0 +1,108 @@
+"""Every input of a finite set, through the evaluator's arithmetic: the answer itself (EVIDENCE.md section 7)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from tmlang.audit.record import REJECTED
+from tmlang.backends.contract import Candidates, Job, Verdicts
+from tmlang.backends.failure import Failure
+from tmlang.backends.native.arguments import whole
+
+if TYPE_CHECKING:
+    from tmlang.plan.capability import Method
+
+Tensor = torch.Tensor
+
+_BLOCK = 1024
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """The arithmetic of the reference evaluator: one thread, deterministic kernels."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(deterministic, warn_only=True)
+        torch.set_num_threads(threads)
+
+
+class Enumerate:
+    """``native.enumerate``: certified iff no input of S fails, each decided alone (batch size 1) as the evaluator does.
+
+    Sets of more than ``at_most`` inputs, and sets in which a real coordinate moves, are ``unknown``.
+    """
+
+    def __init__(self, row: Method) -> None:
+        self.row = row
+
+    def certify(self, job: Job) -> Verdicts:
+        x, found = job.x.clone(), torch.zeros(len(job.x), dtype=torch.bool)
+        failure = Failure.of(job.sets, job.y, job.target)
+        answers = []
+        with _one_thread():
+            for unit in range(len(job.x)):
+                answer = _answer(job, failure, unit)
+                if answer.witness is not None:
+                    x[unit], found[unit] = answer.witness, True
+                answers.append(answer)
+        return Verdicts(
+            verdict=tuple(a.verdict for a in answers),
+            margin=torch.full((len(x),), torch.nan),
+            gap=0.0,
+            gap_kind="proved",
+            candidates=Candidates(x, found, (None,) * len(x)),
+            messages=tuple(a.message for a in answers),
+            sizes=tuple(a.size for a in answers),
+        )
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Of one unit; ``size`` is 0 where the set was not listed."""
+
+    verdict: Literal["certified", "broken", "unknown", "error", "timeout"]
+    size: int = 0
+    message: str | None = None
+    witness: Tensor | None = None
+
+
+def _answer(job: Job, failure: Failure, unit: int) -> _Answer:
+    limit = whole(job.arguments["at_most"])
+    listed = job.sets.enumerate(unit, limit)
+    if listed is None:
+        return _Answer("unknown", message=f"the set has more than {limit} inputs, or a real coordinate moves")
+    x = torch.from_numpy(listed).to(job.x.dtype)
+    f = failure.rows(torch.full((len(x),), unit))
+    # A batch may round differently, so it only says where to look first.
+    promising = f(_decisions(job, x, unit, _BLOCK), x)
+    for chosen in (x[promising], x):
+        decided = _decisions(job, chosen, unit, 1)
+        if len(decided) < len(chosen):
+            return _Answer("timeout", len(x))
+        fails = (f if chosen is x else failure.rows(torch.full((len(chosen),), unit)))(decided, chosen)
+        if bool(fails.any()):
+            return _Answer("broken", len(x), witness=chosen[fails][0])
+    if bool((decided < REJECTED).any()):
+        return _Answer("error", len(x), "the object gives no decision on some input of the set")
+    return _Answer("certified", len(x))
+
+
+def _decisions(job: Job, x: Tensor, unit: int, size: int) -> Tensor:
+    """Decisions of ``x`` (n, *shape) in batches of ``size``; fewer of them behind the deadline."""
+    decided = [torch.empty(0, dtype=torch.int64)]
+    for start in range(0, len(x), size):
+        if size == 1 and job.deadline is not None and time.monotonic() >= job.deadline:
+            break
+        block = x[start : start + size]
+        decided.append(job.oracle.decisions(block, torch.full((len(block),), unit)))
+    return torch.cat(decided)

@@ -1,0 +1,57 @@
+"""Projected gradient ascent with a fixed step (Madry et al., ICLR 2018, section 2.1) over any allowed set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from tmlang.backends.contract import Candidates, Job
+from tmlang.backends.native.arguments import in_radii, whole, word
+from tmlang.backends.native.hunt import Hunt
+from tmlang.backends.native.losses import Loss, loss_named
+from tmlang.backends.native.terrain import Terrain
+
+if TYPE_CHECKING:
+    from tmlang.plan.capability import Method
+
+Tensor = torch.Tensor
+
+
+class PGD:
+    """``native.pgd``: ``restarts`` runs of ``steps`` steps of length ``step_size`` in every branch."""
+
+    def __init__(self, row: Method) -> None:
+        self.row = row
+
+    def search(self, job: Job) -> Candidates:
+        loss = loss_named(word(job.arguments["loss"]), job.oracle.classes, targeted=job.target is not None)
+        hunt = Hunt(job)
+        branches = len(job.sets.branches)
+        for restart in range(whole(job.arguments["restarts"])):
+            for branch in range(branches):
+                units = hunt.open()
+                if len(units):
+                    here = hunt.terrain(branch).rows(units)
+                    draws = hunt.generators(units, restart * branches + branch)
+                    start = here.start(draws) if job.arguments["random_start"] else here.region.centre
+                    _run(hunt, here, units, start, loss)
+        return hunt.result()
+
+
+def _run(hunt: Hunt, terrain: Terrain, units: Tensor, x: Tensor, loss: Loss) -> None:
+    job = hunt.job
+    step = in_radii(job.arguments["step_size"], terrain)
+    steps = whole(job.arguments["steps"])
+    for k in range(steps + 1):
+        shown = terrain.shown(x).detach().requires_grad_(k < steps)
+        with torch.set_grad_enabled(k < steps):
+            scores, going = hunt.look(shown, units)
+            value = loss(scores, job.y[units], None if job.target is None else job.target[units])
+        if k == steps or not bool(going.any()):
+            return
+        gradient = torch.autograd.grad(value.sum(), shown)[0].reshape(x.shape)
+        if not bool(going.all()):
+            rows = torch.nonzero(going).flatten()
+            x, gradient, units, terrain = x[rows], gradient[rows], units[rows], terrain.rows(rows)
+        x = terrain.project(x + step * terrain.ascent(gradient))
