@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from tmlang.diagnostics.registry import rule
 _WIDTH = 160
 """Columns of a source line that are shown around a span."""
 
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
 Sources = Mapping[str, Source]
 
 
@@ -21,12 +24,17 @@ def text(diagnostics: Sequence[Diagnostic], sources: Sources) -> str:
     if not diagnostics:
         return ""
     blocks = [_block(d, sources) for d in diagnostics]
-    return "\n".join([*blocks, summary(diagnostics), ""])
+    return printable("\n".join([*blocks, summary(diagnostics), ""]))
 
 
 def concise(diagnostics: Sequence[Diagnostic]) -> str:
     """``file:line:column: TMxxx message``, one line each."""
-    return "".join(f"{d.span}: {d.code} {d.message}\n" for d in diagnostics)
+    return "".join(printable(f"{d.span}: {d.code} {d.message}".replace("\n", " ")) + "\n" for d in diagnostics)
+
+
+def printable(text: str) -> str:
+    """``text`` with every character that could steer a terminal or turn the order of reading replaced by one ``�``."""
+    return _STEERING.sub("\ufffd", text)
 
 
 def summary(diagnostics: Sequence[Diagnostic]) -> str:

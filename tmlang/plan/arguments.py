@@ -235,8 +235,14 @@ def _plain(value: Value) -> Fraction | None:
     return value if isinstance(value, Fraction) else None
 
 
+_GREATEST = Fraction(10**9)
+"""Of whole-number arguments that say no greatest value themselves: what every library can count up to."""
+
+
 def _int(_: Resolution, argument: Argument, value: Value) -> Value | _Wrong:
     plain = _plain(value)
+    if plain is not None and plain > _GREATEST:
+        argument = replace(argument, high=min(argument.high or _GREATEST, _GREATEST))
     if plain is None or plain.denominator != 1 or not _within(argument, plain):
         return _Wrong(_range(argument, "a whole number"))
     return plain

@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from tmlang.diagnostics.model import Diagnostic
-from tmlang.plan.capability import Backend, Capabilities
+from tmlang.meaning.values import Symbol
+from tmlang.plan.capability import Backend, Capabilities, Method
 from tmlang.plan.ir import Plan, Stage
 
 
@@ -19,10 +20,11 @@ def _stage(stage: Stage, backend: Backend | None) -> Diagnostic | None:
     method = None if backend is None else backend.method(stage.method)
     if backend is None or method is None:
         return Diagnostic("TM501", f"there is no {stage.backend}.{stage.method} here", stage.origin)
-    if method.status == "described":
+    missing = method.path if method.status == "described" else _choice(stage, method)
+    if missing is not None:
         return Diagnostic(
             "TM513",
-            f"{method.path} is described and not built yet: it can be checked and planned, not run",
+            f"{missing} is described and not built yet: it can be checked and planned, not run",
             stage.origin,
             help=f"leave the stage `{stage.label}` out to run the others",
         )
@@ -33,4 +35,12 @@ def _stage(stage: Stage, backend: Backend | None) -> Diagnostic | None:
             stage.origin,
             help=f"pip install 'tmlang[{backend.extra}]'",
         )
+    return None
+
+
+def _choice(stage: Stage, method: Method) -> str | None:
+    """An argument whose choice is not built yet, as it would be written."""
+    for name, value in stage.arguments:
+        if isinstance(value, Symbol) and value.name in method.arguments[name].not_built:
+            return f"`{name}: {value.name}` of {method.path}"
     return None

@@ -89,6 +89,8 @@ class Argument:
     low: Fraction | None = None
     high: Fraction | None = None
     choices: tuple[str, ...] = ()
+    not_built: tuple[str, ...] = ()
+    """The choices among them that can be checked and planned, not run."""
     min_classes: Mapping[str, int] = field(default_factory=dict)
     """Choice (or ``"<choice> targeted"``) -> the fewest classes that it is defined for."""
 

@@ -12,6 +12,9 @@ from tmlang.plan.capability import Method
 from tmlang.plan.formula import first_known
 from tmlang.plan.ir import Cost, EvaluationPlan, Plan
 
+_COUNTABLE = 10**15
+"""No run makes more passes per unit; a product of arguments that says so is no estimate."""
+
 
 def unit_cost(method: Method, numbers: Mapping[str, Fraction], subject: Subject) -> Cost:
     """Passes per unit from the manifest's formulas; a query limit cuts the forward passes of an attack."""
@@ -52,4 +55,4 @@ def total(plan: Plan, evaluation: EvaluationPlan) -> tuple[int | None, Cost, tup
 
 def _passes(formula: str | None, numbers: Mapping[str, Fraction]) -> int | None:
     value = None if formula is None else first_known((formula,), numbers)
-    return None if value is None else ceil(value)
+    return None if value is None or value > _COUNTABLE else ceil(value)

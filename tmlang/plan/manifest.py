@@ -176,6 +176,7 @@ def _argument(name: str, row: Mapping[str, Any], where: str) -> Argument:
     if not isinstance(row.get("default", ""), str):
         raise ManifestError(f"{where}: the default is a text, as it would be written in a spec")
     choices = _words(row.get("choices", []), None, where)
+    not_built = _words(row.get("not_built", []), choices, where)
     if (row["type"] == "symbol") != bool(choices):
         raise ManifestError(f'{where}: choices and type = "symbol" belong together')
     return Argument(
@@ -187,6 +188,7 @@ def _argument(name: str, row: Mapping[str, Any], where: str) -> Argument:
         low=None if row.get("low") is None else Fraction(row["low"]),
         high=None if row.get("high") is None else Fraction(row["high"]),
         choices=choices,
+        not_built=not_built,
         min_classes=dict(row.get("min_classes", {})),
     )
 

@@ -1,0 +1,37 @@
+"""What is not built or not installed is said before a run, and not by the checker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from plan_support import MANIFEST, call, program, stage
+
+from tmlang.meaning.values import Symbol
+from tmlang.plan import Capabilities, lower
+from tmlang.plan.availability import unavailable
+
+
+def test_each_stage_that_cannot_run_is_told_with_its_reason(tmp_path: Path) -> None:
+    text = MANIFEST.replace('choices = ["ce", "dlr"]', 'choices = ["ce", "dlr", "new"]\nnot_built = ["new"]')
+    (tmp_path / "toy.toml").write_text(text, encoding="utf-8")
+    (tmp_path / "here.toml").write_text(
+        text.replace('name = "toy"', 'name = "here"').replace("no_such_module_toylib", "json"), encoding="utf-8"
+    )
+    capabilities = Capabilities(tmp_path)
+    made = program(
+        stage(call("toy.walk"), label="away"),
+        stage(call("here.walk"), label="fine"),
+        stage(call("here.walk", loss=Symbol("new")), label="choice"),
+        stage(call("here.solve"), "decide_exactly", "described"),
+    )
+    plan, found = lower(made, capabilities)
+    assert plan is not None
+    assert found == ()
+    told = unavailable(plan, capabilities)
+    assert [(d.code, d.span) for d in told] == [("TM510", made.evaluations[0].stages[0].origin)] + [
+        ("TM513", made.evaluations[0].stages[i].origin) for i in (2, 3)
+    ]
+    assert told[0].help == "pip install 'tmlang[attacks]'"
+    assert "toylib 1.0" in told[0].message
+    assert "`loss: new` of here.walk" in told[1].message
+    assert "here.solve" in told[2].message
