@@ -195,7 +195,7 @@ def show(number: Fraction) -> str:
     if 10**6 % number.denominator == 0:
         digits = next(d for d in range(1, 7) if 10**d % number.denominator == 0)
         return f"{float(number):.{digits}f}" if abs(number) < 10**9 else f"{number.numerator}/{number.denominator}"
-    if number.denominator <= 100000 and abs(number.numerator) <= 10**9:
+    if number.denominator <= 5000 and abs(number.numerator) <= 10**6:
         return f"{number.numerator}/{number.denominator}"
     try:
         return f"{float(number):.6g}"

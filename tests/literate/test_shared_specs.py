@@ -1,0 +1,45 @@
+"""Published evaluations written out: the right ones check clean, each wrong one is refused at its token and nowhere else."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from semantics_support import guilty
+
+from tmlang.plan import Capabilities, lower
+from tmlang.semantics import check
+
+SPECS = Path(__file__).resolve().parents[3] / "shared" / "specs"
+EXPECTED = [json.loads(line) for line in (SPECS / "expect.jsonl").read_text().splitlines()] if SPECS.exists() else []
+RIGHT = sorted(p.name for p in SPECS.glob("*.tm") if ".wrong" not in p.name)
+
+pytestmark = [
+    pytest.mark.shared,
+    pytest.mark.skipif(not SPECS.exists(), reason="the shared data folder is not beside the checkout"),
+]
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_one_is_clean(name: str) -> None:
+    checked = check(SPECS / name)
+    assert [(d.code, d.message) for d in checked.diagnostics] == []
+    assert checked.program is not None
+    _, matched = lower(checked.program, Capabilities())
+    assert [(d.code, d.message) for d in matched] == []
+
+
+@pytest.mark.parametrize("wanted", EXPECTED, ids=lambda w: w["file"])
+def test_a_wrong_one_is_refused_at_its_token(wanted: dict[str, object]) -> None:
+    checked = check(SPECS / str(wanted["file"]))
+    diagnostics = list(checked.diagnostics)
+    if checked.program is not None:
+        diagnostics += lower(checked.program, Capabilities())[1]
+    at = [d for d in diagnostics if (d.span.line, d.span.column) == (wanted["line"], wanted["column"])]
+    assert at == diagnostics, "something else is blamed, too"
+    assert at[0].code.startswith(str(wanted["family"]))
+    assert guilty(checked, at[0]) == wanted["text"]

@@ -1,0 +1,219 @@
+"""Radii against their spaces: what is refused, what is not, and the numbers in the messages."""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from semantics_support import checked, found
+
+from tmlang.meaning.threats import Ball, Both, Either, Threat
+
+F = Fraction
+UNIT = "space px: tensor(3, 32, 32) of real[0, 1] stored as float32 order rgb\n"
+BYTES = "space px: tensor(3, 32, 32) of bytes order rgb\n"
+STEPS = "space px: tensor(3, 32, 32) of real[0, 1] step 1/255 stored as float32 order rgb\n"
+PLAIN = """
+model victim: px -> classes(10) {
+  network:  torch("victims.py:resnet18", weights: "resnet18.safetensors")
+  decide:   argmax ties lowest
+  random:   never
+}
+"""
+
+
+def threat(allow: str, mutable: str = "all") -> str:
+    return f"""
+threat linf8 on victim over test {{
+  allow:         {allow}
+  mutable:       {mutable}
+  goal:          untargeted
+  access:        white_box
+  clean_errors:  fail
+}}
+"""
+
+
+def allowed(space: str, allow: str, mutable: str = "all") -> list[tuple[str, str]]:
+    return found(space + PLAIN + threat(allow, mutable))
+
+
+def ball(space: str, allow: str, mutable: str = "all") -> Ball:
+    result = checked(space + PLAIN + threat(allow, mutable))
+    assert [(d.code, d.message) for d in result.diagnostics if d.is_error] == []
+    assert result.program is not None
+    (only,) = [s for s in result.program.subjects if isinstance(s, Threat)]
+    assert isinstance(only.allow, Ball)
+    return only.allow
+
+
+# 3 * 32 * 32 = 3072 coordinates of width 1: l1 reaches everything at 3072, l2 at sqrt(3072) = 55.4..., their mean
+# square at 1.
+@pytest.mark.parametrize(
+    ("space", "allow", "expected"),
+    [
+        (UNIT, "linf <= 1 in px", "TM201"),
+        (UNIT, "linf <= 0.999 in px", None),
+        (UNIT, "linf <= 255 in px", "TM201"),
+        (UNIT, "l1 <= 3072 in px", "TM201"),
+        (UNIT, "l1 <= 3071 in px", None),
+        (UNIT, "l2 <= 56 in px", "TM201"),
+        (UNIT, "l2 <= 55 in px", None),
+        (UNIT, "l2_rms <= 1 in px", "TM201"),
+        (UNIT, "l2_rms <= 0.9 in px", None),
+        (UNIT, "l0 <= 3072 in px", "TM201"),
+        (UNIT, "l0 <= 3071 in px", None),
+        (UNIT, "pixels_changed <= 1024 in px", "TM201"),
+        (UNIT, "pixels_changed <= 1023 in px", None),
+        (UNIT, "l0 <= 1/2 in px", "TM222"),
+        (UNIT, "linf <= 0 in px", "TM202"),
+        (UNIT, "linf <= -1/255 in px", "TM213"),
+        (BYTES, "linf <= 255 'levels' in px", "TM201"),
+        (BYTES, "linf <= 254 'levels' in px", None),
+        (BYTES, "linf <= 8 in px", None),
+        (BYTES, "linf <= 8/255 in px", "TM202"),
+        (BYTES, "linf <= 1 'levels' in px", None),
+        (BYTES, "linf <= 3/2 'levels' in px", "TM222"),
+        (BYTES, "l2 <= 3/2 'levels' in px", None),
+        (BYTES, "l2 <= 1/2 'levels' in px", "TM202"),
+        (BYTES, "l2_rms <= 1/2 'levels' in px", None),
+        (BYTES, "l2_rms <= 1/64 'levels' in px", "TM202"),
+        (STEPS, "linf <= 8/255 in px", None),
+        (STEPS, "linf <= 8 'levels' in px", None),
+        (STEPS, "linf <= 1/256 in px", "TM202"),
+        (STEPS, "linf <= 0.05 in px", "TM222"),
+        (UNIT, "linf <= 8 'levels' in px", "TM206"),
+        (UNIT, "linf <= 8/255", "TM207"),
+        (UNIT, "linf <= 1/100 'V' in px", "TM206"),
+        (UNIT, "linf <= 8/255 in pxx", "TM101"),
+    ],
+)
+def test_a_radius_in_its_space(space: str, allow: str, expected: str | None) -> None:
+    assert [code for code, _ in allowed(space, allow)] == ([expected] if expected else [])
+
+
+# k/255 for k = 1, 2, 4, 8, 16; a decimal within 2.5 % of one and not equal is warned of.
+@pytest.mark.parametrize(
+    ("radius", "near"),
+    [
+        ("0.031", True),  # 8/255 = 0.031372...
+        ("0.0314", True),
+        ("0.03", False),
+        ("0.032", True),
+        ("0.033", False),
+        ("0.0157", True),  # 4/255 = 0.015686...
+        ("0.0078", True),  # 2/255 = 0.007843...
+        ("0.3", False),
+        ("0.1", False),
+        ("0.05", False),
+        ("8/256", True),
+        ("8/255", False),
+        ("16/255", False),
+        ("10/255", False),
+    ],
+)
+def test_a_near_miss(radius: str, near: bool) -> None:
+    codes = [code for code, _ in allowed(UNIT, f"linf <= {radius} in px")]
+    assert codes == (["TM203"] if near else [])
+
+
+def test_levels_are_multiplied_by_the_step() -> None:
+    assert ball(BYTES, "linf <= 8 'levels' in px").radius == 8
+    assert ball(STEPS, "linf <= 8 'levels' in px").radius == F(8, 255)
+    assert ball(STEPS, "linf <= 8 'levels' in px").unit == "levels"
+
+
+def test_a_derived_space_is_worked_out_both_ways() -> None:
+    """With std s the ball of r in (x - m) / s is one of r * s in x, and one of r in x is one of r / s there."""
+    result = checked(threat("linf <= 8/255 in standardized"))
+    (d,) = result.diagnostics
+    r, std = F(8, 255), [F("0.2471"), F("0.2435"), F("0.2616")]
+    assert d.code == "TM204"
+    assert d.help is not None
+    for s in std:
+        exact = r * s
+        shown = f"{int(exact * 10**8) / 10**8:.8f}"  # rounded towards zero, so that the box lies within the meant one
+        assert shown in d.help
+        assert F(shown) <= exact
+        assert f"{float(r / s):.5f}"[:6] in " ".join(d.notes)
+
+
+READING = """
+space reading {
+  near:  real[0, 100] 'm'
+  far:   real[0, 5] 'km'
+  temp:  real[-40, 85] 'degC'
+  n:     int[0, 5]
+  door:  {open, closed}
+  plain: real[0, 1]
+} stored as float32
+
+model guard: reading -> {ok, alarm} {
+  network:  onnx("guard.onnx")
+  decide:   argmax ties lowest
+  random:   never
+}
+
+data trips: reading {
+  read:   csv("trips.csv", label: "state")
+  take:   all
+  truth:  reviewed "review.csv"
+}
+"""
+
+
+def features(allow: str, mutable: str) -> list[tuple[str, str]]:
+    text = threat(allow, mutable).replace("linf8 on victim over test", "drift on guard over trips")
+    return found(READING + text)
+
+
+@pytest.mark.parametrize(
+    ("allow", "mutable", "expected"),
+    [
+        ("linf <= 2 'degC' in reading", "temp", []),
+        ("linf <= 2 'degC' in reading", "temp, near", [("TM205", "linf")]),
+        ("linf <= 2 'degC' in reading", "all except near, far, n, door, plain", []),
+        ("linf <= 2 'm' in reading", "near", []),
+        ("linf <= 2 'm' in reading", "far", []),
+        ("linf <= 2 'm' in reading", "near, far", [("TM205", "linf")]),
+        ("linf <= 2 in reading", "temp", [("TM207", "2")]),
+        ("linf <= 2 'kN' in reading", "temp", [("TM206", "'kN'")]),
+        ("linf <= 1/2 in reading", "plain", []),
+        ("linf <= 1 in reading", "n", []),
+        ("linf <= 1 in reading", "n, plain", []),
+        ("linf <= 1 in reading", "door", [("TM205", "linf")]),
+        ("l0 <= 2 in reading", "all", []),
+        ("linf <= 2 'degC' in reading", "tmep", [("TM110", "tmep")]),
+        ("linf <= (temp: 2 'degC', far: 100 'm') per feature in reading", "temp, far", []),
+        ("linf <= (temp: 2 'degC', far: 100) per feature in reading", "temp, far", [("TM207", "100")]),
+        ("linf <= (temp: 2 'degC', n: 1/2) per feature in reading", "temp, n", [("TM202", "1/2")]),
+        ("linf <= (1, 2) per channel in reading", "temp", [("TM225", "(1, 2)")]),
+        ("metric any <= 1/2 in reading", "temp", [("TM110", "any")]),
+        ("patch(2, 2) at any place", "all", [("TM226", "patch(2, 2)")]),
+    ],
+)
+def test_units_of_features(allow: str, mutable: str, expected: list[tuple[str, str]]) -> None:
+    assert features(allow, mutable) == expected
+
+
+def test_a_radius_is_converted_into_the_unit_of_the_feature() -> None:
+    text = threat("linf <= 200 'm' in reading", "far").replace("linf8 on victim over test", "drift on guard over trips")
+    program = checked(READING + text).program
+    assert program is not None
+    drift = next(s for s in program.subjects if s.name == "drift")
+    assert isinstance(drift, Threat)
+    assert isinstance(drift.allow, Ball)
+    assert drift.allow.radius == F(1, 5)  # kilometres
+
+
+def test_and_binds_closer_than_or() -> None:
+    text = threat("a: linf <= 8/255 in px and l2 <= 1/2 in px or b: l1 <= 12 in px")
+    program = checked(text).program
+    assert program is not None
+    only = next(s for s in program.subjects if isinstance(s, Threat))
+    assert isinstance(only.allow, Either)
+    assert [type(p) for p in only.allow.parts] == [Both, Ball]
