@@ -124,7 +124,6 @@ def test_any_bytes_end_in_diagnostics(spec: Path, data: bytes, capsys: pytest.Ca
     assert json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.usefixtures("spec")
 @pytest.mark.parametrize("style", ["text", "concise"])
 def test_a_spec_cannot_steer_the_terminal(spec: Path, style: str, capsys: pytest.CaptureFixture[str]) -> None:
     spec.write_bytes('tm 1\nspace \x1b[31mred\u202e: "\x07\x9b2J"\n'.encode())
@@ -134,6 +133,7 @@ def test_a_spec_cannot_steer_the_terminal(spec: Path, style: str, capsys: pytest
     assert not [c for c in out if c != "\n" and (unicodedata.category(c) == "Cc" or c == "\u202e")]
 
 
+@pytest.mark.usefixtures("spec")
 def test_settings_change_a_param_within_its_range(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "s.tm", "--set", "eps=1/5"]) == 0
     assert main(["check", "s.tm", "--set", "eps=1/2"]) == 1

@@ -199,7 +199,7 @@ class Resolution:
                 "TM511",
                 f"`{argument.name}: {value.name}` needs {asked} classes, `{self.model.name}` has {have}",
                 span,
-                help=f"take {either([c for c in argument.choices if argument.min_classes.get(c, 0) <= have])}",
+                help=f"take {either([c for c in _built(argument) if argument.min_classes.get(c, 0) <= have])}",
             )
 
 
@@ -265,7 +265,11 @@ def _symbol(_: Resolution, argument: Argument, value: Value) -> Value | _Wrong:
     if isinstance(value, str) and value in argument.choices:
         return _Wrong("a word without quotes", f"write {argument.name}: {value}")
     close = did_you_mean(value.name, argument.choices) if isinstance(value, Symbol) else None
-    return _Wrong(either(argument.choices), close)
+    return _Wrong(either(_built(argument)), close)
+
+
+def _built(argument: Argument) -> list[str]:
+    return [choice for choice in argument.choices if choice not in argument.not_built]
 
 
 def _text(_: Resolution, __: Argument, value: Value) -> Value | _Wrong:

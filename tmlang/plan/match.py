@@ -154,7 +154,7 @@ class Matcher:
         )
 
     def _others(self, method: Method, subject: Subject) -> list[str]:
-        """Up to five methods of the same role that carry the subject, those that are built first."""
+        """Up to five methods of the same role that carry the subject; those that are not built only where none is."""
         model = self.models[subject.model]
         space = self.spaces[model.space]
         able = [
@@ -165,8 +165,9 @@ class Matcher:
             and not support(m, subject, model, space).obstacles
             and (m.role != "attack" or not isinstance(subject, Threat) or grants(subject, m))
         ]
-        able.sort(key=lambda m: (m.status != "available", m.backend != "native", m.path))
-        return [m.path if m.status == "available" else f"{m.path} (not built yet)" for m in able[:5]]
+        built = [m for m in able if m.status == "available"]
+        built.sort(key=lambda m: (m.backend != "native", m.path))
+        return [m.path for m in built[:5]] or [f"{m.path} (not built yet)" for m in able[:5]]
 
     def _access(self, method: Method, call: Call, threat: Threat) -> None:
         if grants(threat, method):
