@@ -28,6 +28,8 @@ _TERMINALS = {
     "LABEL": (*(f"{name}:" for name in _NAMES), "spaced  :"),
 }
 _TIGHT = frozenset("()[]{},")
+_VALUES = frozenset(("value", "term", "product", "factor", "atom"))
+"""Mostly plain, so that the other rules have their turn."""
 
 
 class Grammar:
@@ -49,6 +51,10 @@ class Grammar:
                 if least < self.depth.get(origin, 1 << 30):
                     self.depth[origin] = least
                     changed = True
+        self.shortest = {
+            origin: [e for e in expansions if self.least(e) == self.depth[origin]]
+            for origin, expansions in self.rules.items()
+        }
 
     def least(self, expansion: tuple[str, ...]) -> int:
         return 1 + max(self.depth.get(s, 1 << 29) if s in self.rules else 0 for s in expansion)
@@ -74,11 +80,10 @@ class Sentences:
             return self.instead[symbol](depth)
         if symbol not in self.grammar.rules:
             return [self._terminal(symbol)]
-        expansions = self.grammar.rules[symbol]
-        if depth + self.grammar.depth[symbol] >= self.budget:
-            least = min(map(self.grammar.least, expansions))
-            expansions = [e for e in expansions if self.grammar.least(e) == least]
-        return self._all(self.rng.choice(expansions), depth + 1)
+        plain = symbol in _VALUES and self.rng.random() < 0.6
+        if plain or depth + self.grammar.depth[symbol] >= self.budget:
+            return self._all(self.rng.choice(self.grammar.shortest[symbol]), depth + 1)
+        return self._all(self.rng.choice(self.grammar.rules[symbol]), depth + 1)
 
     def _all(self, symbols: tuple[str, ...], depth: int) -> list[str]:
         return [token for symbol in symbols for token in self.tokens(symbol, depth)]

@@ -47,9 +47,8 @@ class _Run:
         self.tokens = lexed.tokens
         self.diagnostics = lexed.diagnostics
         self.odd_lines = {d.span.line for d in lexed.diagnostics}
-        builder = Builder(source.name, lexed, lexed.diagnostics)
-        names = {rule.build for rule in grammar.rules} - {"", "_"}
-        self.makers: dict[str, Callable[..., Any]] = {name: builder.maker(name) for name in names}
+        self.builder = Builder(source.name, lexed, lexed.diagnostics)
+        self.makers: dict[str, Callable[..., Any]] = {}
         self.states = [grammar.start]
         self.values: list[Any] = []
         self.shifted: tuple[list[int], list[Any]] = ([], [])
@@ -127,7 +126,10 @@ class _Run:
             if depth > MAX_DEPTH:
                 self.diagnostics.append(_too_deep(where))
                 return False
-            value = self.makers[rule.build](where, *items)
+            maker = self.makers.get(rule.build)
+            if maker is None:
+                maker = self.makers[rule.build] = self.builder.maker(rule.build)
+            value = maker(where, *items)
         self._pop(size)
         self.states.append(self.table.states[self.states[-1]].gotos[rule.origin])
         self.values.append(value)

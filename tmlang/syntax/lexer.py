@@ -85,11 +85,7 @@ def tokenize(source: Source, clause_words: Set[str]) -> Lexed:
                 line += found.count("\n")
                 line_start = start + found.rindex("\n") + 1
             continue
-        token = Token(_KINDS.get(group or "", ()), found, start, line, start - line_start + 1)
-        if group == "comment":
-            comments.append(_comment(name, token))
-            before.append(len(tokens))
-            continue
+        column = start - line_start + 1
         if group == "word":
             kinds: tuple[str, ...] = (found,) if found in RESERVED else (found, "NAME")
         elif group == "sign":
@@ -97,13 +93,17 @@ def tokenize(source: Source, clause_words: Set[str]) -> Lexed:
         elif group == "label":
             clause = found[:-1].rstrip() + ":"
             kinds = (clause,) if clause in clause_words else ("LABEL",)
-        elif token.kinds:
-            kinds = token.kinds
+        elif group in _KINDS:
+            kinds = _KINDS[group]
+        elif group == "comment":
+            comments.append(_comment(name, Token((), found, start, line, column)))
+            before.append(len(tokens))
+            continue
         else:
-            kinds, diagnostic = _odd(name, str(group), token)
+            kinds, diagnostic = _odd(name, str(group), Token((), found, start, line, column))
             diagnostics.append(diagnostic)
         if kinds:
-            tokens.append(token._replace(kinds=kinds))
+            tokens.append(Token(kinds, found, start, line, column))
     tokens.append(Token((END,), "", len(text), line, len(text) - line_start + 1))
     return Lexed(tokens, comments, before, diagnostics)
 

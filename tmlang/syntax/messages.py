@@ -201,8 +201,8 @@ def _outside(trouble: Trouble) -> Diagnostic | None:
         return None
     if token.text in (")", "]", "}"):
         return Diagnostic("TM005", f"this `{token.text}` closes nothing", where)
-    at_start = trouble.table.states[trouble.states[-1]].begins == "declaration"
-    if not trouble.first_on_line and not at_start:
+    behind_whole = trouble.place == 2 or trouble.before.text == "}"
+    if not trouble.first_on_line and not behind_whole:
         return None
     if token.text.endswith(":") and len(token.text) > 1:
         return Diagnostic("TM003", f"`{token.text}` stands outside of a declaration", where, help="is a `}` too early?")
