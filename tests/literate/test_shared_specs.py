@@ -1,4 +1,4 @@
-"""Published evaluations written out: the right ones check clean, each wrong one is refused at its token and nowhere else."""
+"""Published evaluations written out: right ones check clean, a wrong one is refused at its token and nowhere else."""
 
 from __future__ import annotations
 
