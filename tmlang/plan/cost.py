@@ -39,18 +39,19 @@ def units_per_example(plan: Plan, subject: Subject) -> int:
     return 1
 
 
-def total(plan: Plan, evaluation: EvaluationPlan) -> tuple[int | None, Cost, tuple[str, ...]]:
-    """Units of an evaluation, the passes of its stages over them, and the stages whose cost is not known."""
+def units(plan: Plan, evaluation: EvaluationPlan) -> int | None:
+    """How many units an evaluation has at most; ``None`` when only the data can tell."""
     subject = plan.subject(evaluation.subject)
     count = 1 if isinstance(subject, Property) else examples(plan.data_set(subject.data))
-    units = None if count is None else count * units_per_example(plan, subject)
+    return None if count is None else count * units_per_example(plan, subject)
+
+
+def per_unit(evaluation: EvaluationPlan) -> tuple[Cost, tuple[str, ...]]:
+    """Passes per unit of all stages and repeats whose cost is known, and the labels of the others."""
     unknown = tuple(s.label for s in evaluation.stages if s.cost.forward is None or s.cost.backward is None)
-    if units is None:
-        return None, Cost(None, None), unknown
-    runs = units * evaluation.repeats
-    forward = runs * sum(s.cost.forward or 0 for s in evaluation.stages)
-    backward = runs * sum(s.cost.backward or 0 for s in evaluation.stages)
-    return units, Cost(forward, backward), unknown
+    forward = sum(s.cost.forward or 0 for s in evaluation.stages)
+    backward = sum(s.cost.backward or 0 for s in evaluation.stages)
+    return Cost(forward * evaluation.repeats, backward * evaluation.repeats), unknown
 
 
 def _passes(formula: str | None, numbers: Mapping[str, Fraction]) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tmlang.diagnostics.suggest import listed
 from tmlang.meaning.threats import Property, Shift, Subject
-from tmlang.plan.cost import total
+from tmlang.plan.cost import per_unit, units
 from tmlang.plan.ir import Cost, EvaluationPlan, Plan, Stage
 from tmlang.plan.text import plan_hash
 from tmlang.plan.written import allowed, number, written
@@ -72,12 +72,15 @@ def _stage(stage: Stage) -> Iterator[str]:
 
 
 def _total(plan: Plan, evaluation: EvaluationPlan) -> str:
-    units, cost, unknown = total(plan, evaluation)
-    parts = ["as many units as the data hold" if units is None else f"{units:,} unit{'s' * (units != 1)}"]
+    count = units(plan, evaluation)
+    cost, unknown = per_unit(evaluation)
+    if count is None:
+        parts = ["as many units as the data hold", f"each at most {_cost(cost)}"]
+    else:
+        whole = Cost((cost.forward or 0) * count, (cost.backward or 0) * count)
+        parts = [f"{count:,} unit{'s' * (count != 1)}", f"at most {_cost(whole)}"]
     if evaluation.repeats > 1:
-        parts.append(f"{evaluation.repeats} times")
-    if units is not None:
-        parts.append(f"at most {_cost(cost)}")
+        parts.append(f"{evaluation.repeats} repeats counted in")
     if unknown:
         parts.append(f"and what {listed(unknown)} {'takes' if len(unknown) == 1 else 'take'}")
     return ", ".join(parts)
