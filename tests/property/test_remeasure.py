@@ -63,8 +63,7 @@ ALLOWED = st.one_of(
 )
 MUTABLE = st.sampled_from(
     [
-        Mutable("all"),
-        Mutable("all"),
+        *[Mutable("all")] * 6,
         Mutable("rows", ranges=((0, 1),)),
         Mutable("columns", ranges=((1, 1),), except_=True),
         Mutable("channels", ranges=((1, 1),)),

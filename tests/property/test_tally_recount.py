@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 
 from audit_support import Rows, attack, certifier, evaluation, solver, threat
@@ -10,7 +10,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tmlang.audit.columns import Restriction
-from tmlang.audit.recount import Only, Recount, shift_numbers, threat_numbers
+from tmlang.audit.recount import Only, Recount, shift_numbers, threat_counts, threat_numbers
 from tmlang.audit.tally import contradictions, tally
 from tmlang.meaning.threats import Access, Ball, Either, Goal, Rejected, Shift, Subject, Success
 from tmlang.meaning.values import Call
@@ -108,6 +108,7 @@ def test_two_roads_to_every_number(data, stages, t, restriction, attribution, mi
     only = Only(restriction.part, restriction.radius, restriction.queries, restriction.repeat)
     again = Recount(raw(e, EvaluationPlan), raw(t, Subject), made, void, only)
     assert as_numbers(columns) == threat_numbers(again)
+    assert asdict(columns.counts) == threat_counts(again)
 
 
 @given(st.data())

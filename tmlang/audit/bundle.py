@@ -40,6 +40,7 @@ class Bundle:
     def __init__(self, path: Path, *, writable: bool) -> None:
         self.path = path
         self._writable = writable
+        self._last: tuple[str, tensorfile.TensorFile] | None = None
 
     @classmethod
     def create(cls, path: str | Path) -> Bundle:
@@ -194,7 +195,9 @@ class Bundle:
     def candidate(self, reference: str) -> tuple[NDArray[Any], NDArray[Any], bool]:
         """(candidate, original, whether they are lattice indices) of a ``Record.candidate`` reference."""
         name, _, row = reference.partition("#")
-        file = self.candidates(name)
+        if self._last is None or self._last[0] != name:
+            self._last = name, self.candidates(name)
+        file = self._last[1]
         if not row.isdigit() or int(row) >= len(file.tensors["x"]):
             raise stop("TM844", f"there is no candidate `{reference}`")
         i = int(row)

@@ -85,23 +85,23 @@ class Recount:
 
     def candidates(self, label: str, meaning: Callable[[Record], bool]) -> Units:
         """The correct units with a counted candidate of this stage that ``meaning`` holds of."""
-        earlier = [s["label"] for s in self.evaluation["stages"]]
-        earlier = earlier[: earlier.index(label)]
         found = set()
         for row in self.rows[label]:
             before = 0
             if self.only.queries is not None and self.subject["access"]["queries_per"] == "example":
-                before = self._spent(row.unit, earlier, None) + self._spent(row.unit, [label], row.repeat)
+                before = self.spent(row.unit, row.repeat, label)
             if row.unit in self.correct and self.counts(row, before) and meaning(row):
                 found.add(row.unit)
         return frozenset(found)
 
-    def _spent(self, unit: str, labels: Sequence[str], below: int | None) -> int:
-        most: dict[tuple[str, int], int] = {}
-        for label in labels:
-            for r in self.rows[label]:
-                if r.unit == unit and (below is None or r.repeat < below):
-                    most[label, r.repeat] = max(most.get((label, r.repeat), 0), r.queries)
+    def spent(self, unit: str, repeat: int, label: str) -> int:
+        """Queries of a unit before this stage of this repeat: all of earlier repeats, and the stages written before."""
+        order = [s["label"] for s in self.evaluation["stages"]]
+        most: dict[tuple[int, int], int] = {}
+        for place, name in enumerate(order):
+            for r in self.rows[name]:
+                if r.unit == unit and (r.repeat, place) < (repeat, order.index(label)):
+                    most[r.repeat, place] = max(most.get((r.repeat, place), 0), r.queries)
         return sum(most.values())
 
     def over(self, stages: Iterable[Json], meaning: Callable[[Record], bool]) -> Units:
@@ -190,39 +190,89 @@ def share(low: int, high: int, base: int) -> Number:
     return (low, base, Fraction(low, base), Fraction(high, base)) if base else (low, 0, None, None)
 
 
-def threat_numbers(r: Recount) -> dict[str, Number]:
-    """Every column of a threat; attacks as ``attack_success:<label>``."""
+@dataclass(frozen=True)
+class Lifted:
+    """The counted sets of a threat, as examples (or as pairs where those are counted apart)."""
+
+    broken: Units
+    broken_any: Units
+    unfinished: Units
+    certified: Units
+    failed: Units
+    undecided: Units
+    clean: Mapping[str, int]
+
+
+def lifted(r: Recount) -> Lifted:
     stages = r.evaluation["stages"]
     broken, broken_any = r.over(stages, in_access), r.over(stages, witness)
-    searched = frozenset.intersection(r.correct, *(r.finished(s) for s in r.searches))
+    open_ = r.correct - _searched(r)
     certified, failed = r.certificates(broken_any)
-    w, w_any = r.lift(broken), r.lift(broken_any)
-    i = r.lift(broken | (r.correct - searched)) - w
-    c = r.colift(certified)
-    t = r.colift(certified | failed) - c
-    open_ = r.lift((r.correct - searched - broken) | failed, any_target=True)
-    size = {s: len(r.lift(r.status(s), any_target=True)) for s in ("cc", "cw", "cr", "cu")}
-    cc, cu = size["cc"], size["cu"]
-    a = sum(size.values())
+    return Lifted(
+        r.lift(broken),
+        r.lift(broken_any),
+        r.lift(broken | open_) - r.lift(broken),
+        r.colift(certified),
+        r.colift(certified | failed) - r.colift(certified),
+        r.lift((open_ - broken) | failed, any_target=True),
+        {s: len(r.lift(r.status(s), any_target=True)) for s in ("cc", "cw", "cr", "cu")},
+    )
+
+
+def _searched(r: Recount) -> Units:
+    return frozenset.intersection(r.correct, *(r.finished(s) for s in r.searches))
+
+
+def threat_counts(r: Recount) -> dict[str, int]:
+    """The letters of EVIDENCE.md section 2 by the names that ``columns.json`` gives them."""
+    s, apart = lifted(r), r.subject["goal"]["kind"] != "each" or r.subject["goal"]["each"] == "apart"
+    base = sum(s.clean.values())
+    skipped = sum(row.label >= 0 and row.label == row.target for row in r.start.values()) if apart else 0
+    selected = len(r.start) if apart else len({row.example for row in r.start.values()})
+    cc, cu = s.clean["cc"], s.clean["cu"]
+    return {
+        "selected": selected,
+        "not_applicable": skipped,
+        "unusable": selected - skipped - base,
+        "exempt": sum(row.within_scope is False for row in r.start.values()),
+        "base": base,
+        "denominator": base if r.subject["clean_errors"] == "fail" else cc + cu,
+        **s.clean,
+        "broken": len(s.broken),
+        "broken_any_access": len(s.broken_any),
+        "unfinished": len(s.unfinished),
+        "certified": len(s.certified),
+        "certifier_failed": len(s.failed),
+        "denied": len(r.lift(r.over(r.evaluation["stages"], denial), any_target=True)),
+        "undecided": len(s.undecided),
+    }
+
+
+def threat_numbers(r: Recount) -> dict[str, Number]:
+    """Every column of a threat; attacks as ``attack_success:<label>``."""
+    s = lifted(r)
+    w, i, c, t = len(s.broken), len(s.unfinished), len(s.certified), len(s.failed)
+    cc, cw, cu = s.clean["cc"], s.clean["cw"], s.clean["cu"]
+    a = sum(s.clean.values())
     d = a if r.subject["clean_errors"] == "fail" else cc + cu
+    decided = d - len(s.undecided) - cu
     found = {
         "clean_accuracy": share(cc, cc + cu, a),
-        "clean_answered": share(cc + size["cw"], cc + size["cw"] + cu, a),
-        "coverage": share(d - len(open_) - cu, d - len(open_) - cu, d),
+        "clean_answered": share(cc + cw, cc + cw + cu, a),
+        "coverage": share(decided, decided, d),
     }
     if r.searches:
-        stand, done = cc - len(w) - len(i), d - len(i) - cu
-        found["survival"] = share(stand, cc + cu - len(w), d)
-        found["survival_completed"] = share(stand, stand, done)
-        found["attack_coverage"] = share(done, done, d)
+        found["survival"] = share(cc - w - i, cc + cu - w, d)
+        found["survival_completed"] = share(cc - w - i, cc - w - i, d - i - cu)
+        found["attack_coverage"] = share(d - i - cu, d - i - cu, d)
     if r.proofs:
-        found["certified"] = share(len(c), len(c) + len(t), d)
-        found["certificate_coverage"] = share(cc - len(t), cc - len(t), cc + cu)
+        found["certified"] = share(c, c + t, d)
+        found["certificate_coverage"] = share(cc - t, cc - t, cc + cu)
     if (r.subject["success"] or {}).get("kind") != "single_draw":
-        top = cc + cu - len(w_any)
+        top = cc + cu - len(s.broken_any)
         found["upper"] = share(top, top, d)
-        found[_rate(r.subject)] = share(len(c), top, d)
-    return found | _denied(r, broken, searched, cc, cu, d) | _reviews(r, w) | _attacks(r, cc, cu) | _distance(r)
+        found[_rate(r.subject)] = share(c, top, d)
+    return found | _denied(r, cc, cu, d) | _reviews(r, s.broken) | _attacks(r, cc, cu) | _distance(r)
 
 
 def _rate(subject: Json) -> str:
@@ -231,11 +281,11 @@ def _rate(subject: Json) -> str:
     return "robust_rate" if any(special) else "robust_accuracy"
 
 
-def _denied(r: Recount, broken: Units, searched: Units, cc: int, cu: int, d: int) -> dict[str, Number]:
+def _denied(r: Recount, cc: int, cu: int, d: int) -> dict[str, Number]:
     if (r.subject["rejected"] or {}).get("kind") != "denied":
         return {}
     stages = r.evaluation["stages"]
-    denied = r.over(stages, denial)
+    broken, denied, searched = r.over(stages, in_access), r.over(stages, denial), _searched(r)
     within = r.over(stages, lambda row: denial(row) and row.within_access is True)
     every = r.lift(denied, any_target=True)
     fallen = r.lift(broken) | every
@@ -279,7 +329,7 @@ def _distance(r: Recount) -> dict[str, Number]:
         for row in r.rows[stage["label"]]:
             if row.unit in fell and in_access(row) and row.distance is not None and r.counts(row, 0):
                 nearest[row.unit] = min(nearest.get(row.unit, Fraction(row.distance)), Fraction(row.distance))
-    done = frozenset.intersection(r.correct, *(r.finished(s) for s in r.searches))
+    done = _searched(r)
     high: list[Fraction | float] = [nearest.get(u, INFINITE) for u in r.correct]
     low: list[Fraction | float] = [nearest.get(u, INFINITE) if u in done else Fraction(0) for u in r.correct]
     unknown = len(r.status("cu"))

@@ -154,11 +154,11 @@ class Reader:
         )
 
     def _found(self, rows: Rows) -> list[Record]:
-        """The rows admitted, in suite order; under a query curve a unit's queries add up over stages and repeats
-        unless the limit is per attack (EVIDENCE.md section 4)."""
+        """The rows admitted, in the order in which they ran; under a query curve a unit's queries add up over stages
+        and repeats unless the limit is per attack (EVIDENCE.md section 4)."""
         spent, found = 0, []
-        for stage in self.evaluation.stages:
-            for repeat in self.repeats:
+        for repeat in self.repeats:
+            for stage in self.evaluation.stages:
                 of_stage = [r for r in rows.get(stage.label, ()) if r.repeat == repeat]
                 found += [r for r in of_stage if self._admits(r, spent)]
                 if self.threat.access.queries_per == "example":

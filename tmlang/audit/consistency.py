@@ -1,0 +1,135 @@
+"""What must hold between the rows of a run, whatever the run was (EVIDENCE.md sections 1, 2 and 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from math import comb
+from typing import Any
+
+from tmlang.audit.record import Record
+
+Json = Mapping[str, Any]
+
+
+def row_faults(plan: Json, rows: Sequence[Record]) -> Iterator[str]:
+    """Every contradiction between rows, or between a row and the plan, in words that name the row."""
+    evaluations = {e["name"]: e for e in plan["evaluations"]}
+    subjects = {s["name"]: s for s in plan["subjects"]}
+    models = {m["name"]: m for m in plan["models"]}
+    units: dict[tuple[str, str], list[Record]] = {}
+    for row in rows:
+        if row.evaluation not in evaluations:
+            yield f"{row.unit}: the plan has no evaluation `{row.evaluation}`"
+        else:
+            units.setdefault((row.evaluation, row.unit), []).append(row)
+    for (name, unit), of_unit in units.items():
+        evaluation = evaluations[name]
+        subject = subjects[evaluation["subject"]]
+        random = models[subject["model"]]["random"]["kind"] != "never"
+        where = f"{name}, {unit}"
+        yield from (f"{where}: {fault}" for fault in _unit_faults(evaluation, of_unit))
+        if subject["is"] == "Threat":
+            faults = (f for row in of_unit for f in _threat_faults(subject, row, random=random))
+            yield from (f"{where}: {fault}" for fault in faults)
+            yield from (f"{where}: {fault}" for fault in _query_faults(evaluation, subject, of_unit))
+
+
+def _label(evaluation: Json, row: Record) -> str:
+    return row.stage.removeprefix(evaluation["name"] + "/")
+
+
+def _unit_faults(evaluation: Json, rows: Sequence[Record]) -> Iterator[str]:
+    """One clean row; the same example, label, target and clean status in all; known stages; verdicts from provers."""
+    stages = {s["label"]: s for s in evaluation["stages"]}
+    clean = [r for r in rows if _label(evaluation, r) == "clean"]
+    if len(clean) != 1:
+        yield f"{len(clean)} clean rows"
+    facts = {(r.example, r.label, r.target, r.clean, r.clean_decision) for r in rows}
+    if len(facts) > 1:
+        yield "rows disagree on example, label, target or clean decision"
+    first = rows[0]
+    settled = first.label < 0 or first.label == first.target
+    for row in rows:
+        label = _label(evaluation, row)
+        if label == "clean":
+            continue
+        if label not in stages:
+            yield f"the plan has no stage `{label}`"
+        elif row.verdict is not None and stages[label]["role"] == "attack":
+            yield f"`{label}` is an attack and gives a verdict"
+        if settled:
+            yield f"`{label}` ran on a unit that is not applicable"
+        if not 0 <= row.repeat < evaluation["repeats"]:
+            yield f"`{label}` has repeat {row.repeat} of {evaluation['repeats']}"
+
+
+def _threat_faults(subject: Json, row: Record, *, random: bool) -> Iterator[str]:
+    """Failure follows from decision, label, target and the rejection rule; nothing fails outside the set."""
+    if not random and row.clean != "cu" and row.label >= 0:
+        expected = {row.label: "cc", -1: "cr"}.get(-2 if row.clean_decision is None else row.clean_decision, "cw")
+        if row.clean != expected:
+            yield f"a clean decision {row.clean_decision} for label {row.label} is called {row.clean}"
+    if (row.status, row.within_scope) in (("valid", False), ("invalid", True), ("valid", None)):
+        yield f"status {row.status} with within_scope {row.within_scope}"
+    if row.observed_failure is None:
+        return
+    if row.status != "valid" or row.within_scope is not True or row.clean != "cc":
+        yield f"a failure is told of a {row.status} candidate of a {row.clean} unit"
+        return
+    if random:
+        if row.observed_failure and not _confirmed(subject["success"], row):
+            yield f"{row.errors} failures in {row.draws} draws confirm nothing at the stated level"
+        return
+    expected_failure = fails(subject, row)
+    if expected_failure is not None and expected_failure != row.observed_failure:
+        yield f"decision {row.decision} for label {row.label} is told as observed_failure {row.observed_failure}"
+
+
+def fails(subject: Json, row: Record) -> bool | None:
+    """F of the decision (EVIDENCE.md section 1); ``None`` where it depends on a distance that is not here."""
+    if row.decision is None:
+        return False
+    if row.target is not None or subject["goal"]["kind"] != "untargeted":
+        return None if row.target is None else row.decision == row.target
+    rejected = (subject["rejected"] or {"kind": "fail"})["kind"]
+    if row.decision == -1 and rejected == "fail_within":
+        return None
+    return row.decision != row.label and (row.decision != -1 or rejected == "fail")
+
+
+def _confirmed(success: Json | None, row: Record) -> bool:
+    """The exact binomial test at the level of one candidate, the least that any correction demands."""
+    if success is None or success["kind"] != "error_probability" or row.draws is None or row.errors is None:
+        return False
+    threshold, level = Fraction(success["threshold"]), 1 - Fraction(success["confidence"])
+    return upper_tail(row.errors, row.draws, threshold) <= level
+
+
+def upper_tail(successes: int, trials: int, p: Fraction) -> Fraction:
+    """P[Bin(trials, p) >= successes], exact."""
+    a, b = p.numerator, p.denominator - p.numerator
+    ways = sum(comb(trials, k) * a**k * b ** (trials - k) for k in range(successes, trials + 1))
+    return Fraction(ways, p.denominator**trials)
+
+
+def _query_faults(evaluation: Json, subject: Json, rows: Sequence[Record]) -> Iterator[str]:
+    """Nothing beyond ``queries <= N`` counts as found within the declared access (EVIDENCE.md section 4)."""
+    access = subject["access"]
+    limit = access["queries"]
+    if limit is None:
+        return
+    spent = 0
+    for label, repeat in _order(evaluation, rows):
+        of_stage = [r for r in rows if _label(evaluation, r) == label and r.repeat == repeat]
+        for row in of_stage:
+            if row.within_access is True and spent + row.queries > limit:
+                yield f"`{label}` is told as within access after {spent + row.queries} of {limit} queries"
+        if access["queries_per"] == "example":
+            spent += max((r.queries for r in of_stage), default=0)
+
+
+def _order(evaluation: Json, rows: Iterable[Record]) -> list[tuple[str, int]]:
+    labels = [s["label"] for s in evaluation["stages"]]
+    there = {(_label(evaluation, r), r.repeat) for r in rows}
+    return [(label, repeat) for repeat in range(evaluation["repeats"]) for label in labels if (label, repeat) in there]

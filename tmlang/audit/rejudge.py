@@ -1,0 +1,150 @@
+"""The claims of a run a second time: from the auditor's own numbers, by trying the ends of their ranges."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+from tmlang.audit.consistency import upper_tail
+from tmlang.audit.record import Record
+from tmlang.audit.recount import Number, Only, Recount, Units, shift_numbers, threat_numbers
+
+Json = Mapping[str, Any]
+Range = tuple[Fraction | float, Fraction | float]
+_HOLDS: dict[str, Callable[[Any, Any], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+    "==": operator.eq,
+}
+
+
+class NotRejudged(Exception):
+    """A claim that the auditor does not work out; the argument says why."""
+
+
+def numbers(plan: Json, evaluation: Json, rows: Sequence[Record], void: Units, only: Only) -> dict[str, Number]:
+    """The auditor's columns of one evaluation."""
+    r = recount(plan, evaluation, rows, void, only)
+    return threat_numbers(r) if r.subject["is"] == "Threat" else shift_numbers(r)
+
+
+def recount(plan: Json, evaluation: Json, rows: Sequence[Record], void: Units, only: Only) -> Recount:
+    subject = next(s for s in plan["subjects"] if s["name"] == evaluation["subject"])
+    return Recount(evaluation, subject, rows, void, only)
+
+
+def holds(evaluation: Json, rows: Sequence[Record], void: Units) -> str:
+    """``holds``, ``violated`` or ``undecided`` of a property."""
+    mine = [r for r in rows if r.evaluation == evaluation["name"]]
+    if any(r.status == "valid" and r.within_scope is True and r.observed_failure is True for r in mine):
+        return "violated"
+    provers = {
+        f"{evaluation['name']}/{s['label']}"
+        for s in evaluation["stages"]
+        if s["role"] != "attack" and s["lowering"] != "inner" and f"{s['backend']}.{s['method']}" not in void
+    }
+    stage_of = {r: r.stage if "/" in r.stage else f"{r.evaluation}/{r.stage}" for r in mine}
+    sure = [r for r in mine if r.verdict == "certified" and (r.gap is None or r.margin is None or r.margin > r.gap)]
+    return "holds" if any(stage_of[r] in provers for r in sure) else "undecided"
+
+
+def status(plan: Json, claim: Json, rows: Sequence[Record], void: Units) -> tuple[str, Range | None]:
+    """(status, range) of one claim; raises :class:`NotRejudged`."""
+    if any(p["changed"] for p in plan["parameters"]):
+        return "not_evaluated", None
+    if claim["op"] == "holds":
+        found = holds(_evaluation(plan, claim["left"]), rows, void)
+        return {"holds": "supported", "violated": "refuted", "undecided": "undecided"}[found], None
+    left = _range(plan, claim["left"], rows, void)
+    right = claim["right"]
+    if left is None:
+        return "undecided", None
+    if isinstance(right, dict) and right["is"] == "Measured":
+        other = _range(plan, right, rows, void)
+        if other is None or not _same_units(plan, claim, rows):
+            return "undecided", None
+        return _corners(left, other, claim["op"]), left
+    if claim["population"] is not None:
+        raise NotRejudged("a population interval is checked by its tails only")
+    if isinstance(right, dict):
+        half = Fraction(1, 2 * 10 ** right["decimals"]) / (100 if right["percent"] else 1)
+        value = Fraction(right["value"])
+        inside = [value - half <= x <= value + half for x in left]
+        beyond = left[1] < value - half or left[0] > value + half
+        return "supported" if all(inside) else "refuted" if beyond else "undecided", left
+    return _corners(left, (Fraction(right), Fraction(right)), claim["op"]), left
+
+
+def _corners(left: Range, right: Range, op: str) -> str:
+    """By the four pairs of ends: a comparison monotone in both sides holds for all pairs, or for none, iff there."""
+    if op == "==" and (left[0] < right[1] or right[0] < left[1]):
+        return "refuted" if left[1] < right[0] or right[1] < left[0] else "undecided"
+    found = {_HOLDS[op](x, y) for x, y in product(left, right)}
+    return "undecided" if len(found) == 2 else "supported" if found == {True} else "refuted"
+
+
+def _evaluation(plan: Json, measured: Json) -> Json:
+    args = {name: _plain(value) for name, value in measured["args"]}
+    found = [
+        e
+        for e in plan["evaluations"]
+        if measured["evaluation"] in (e["name"], e["name"].split("@")[0])
+        and all(name in args and args[name] == _plain(value) for name, value in e["at"])
+    ]
+    if len(found) != 1:
+        raise NotRejudged(f"{measured['evaluation']} has {len(found)} points there")
+    evaluation: Json = found[0]
+    return evaluation
+
+
+def _plain(value: Any) -> Any:
+    """A number or a name out of the plan's JSON."""
+    if isinstance(value, dict):
+        return value.get("name") or value.get("text") or Fraction(value["value"])
+    return Fraction(value)
+
+
+def _range(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> Range | None:
+    args = {name: _plain(value) for name, value in measured["args"]}
+    if measured["quantity"] == "mce":
+        raise NotRejudged("a mean corruption error is not worked out twice")
+    only = Only(args.get("part"), args.get("radius"), int(args["queries"]) if "queries" in args else None)
+    found = numbers(plan, _evaluation(plan, measured), rows, void, only)
+    name = measured["quantity"]
+    if name == "attack_success":
+        named = [k for k in found if k.startswith(name) and args.get("attack") in (None, k.partition(":")[2])]
+        name = named[0] if len(named) == 1 else ""
+    number = found.get(name)
+    if number is None or number[2] is None or number[3] is None:
+        return None
+    return number[2], number[3]
+
+
+def _same_units(plan: Json, claim: Json, rows: Sequence[Record]) -> bool:
+    """Whether both sides count the same (unit, label) and their threats say the same but for the model."""
+    sides = [_evaluation(plan, claim["left"]), _evaluation(plan, claim["right"])]
+    units = [
+        {(r.unit, r.label, r.target) for r in rows if r.evaluation == e["name"] and r.stage.split("/")[-1] == "clean"}
+        for e in sides
+    ]
+    about = [next(s for s in plan["subjects"] if s["name"] == e["subject"]) for e in sides]
+    clauses = ("is", "allow", "minimize", "mutable", "perturbation", "goal", "rejected", "clean_errors", "success")
+    return units[0] == units[1] and all(about[0].get(c) == about[1].get(c) for c in clauses)
+
+
+def population_fault(low: Fraction, high: Fraction, base: int, limits: Range, confidence: Fraction) -> str | None:
+    """Whether ``limits`` are the Clopper-Pearson limits of ``[low, high]``: by the exact binomial tails at them."""
+    half = (1 - confidence) / 2
+    down, up = Fraction(limits[0]), Fraction(limits[1])
+    k, m = int(low * base), int(high * base)
+    close = Fraction(1, 10**6)
+    if k and abs(upper_tail(k, base, down) / half - 1) > close:
+        return "the lower limit is not where the tail is half the error"
+    if m < base and abs((1 - upper_tail(m + 1, base, up)) / half - 1) > close:
+        return "the upper limit is not where the tail is half the error"
+    return None if (k or down == 0) and (m < base or up == 1) else "a limit at the end of the range is not the end"

@@ -1,0 +1,256 @@
+"""``tmc audit``: what a bundle says, worked out again from its records by code that did not write it.
+
+Shared with the writer: the form of the files, and nothing that counts, judges or measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from tmlang.audit.bundle import Bundle
+from tmlang.audit.consistency import row_faults
+from tmlang.audit.record import Record
+from tmlang.audit.recount import Number, Only, Units, threat_counts, void_methods
+from tmlang.audit.rejudge import NotRejudged, holds, numbers, population_fault, recount, status
+from tmlang.audit.remeasure import CannotMeasure, broken_rules, distance, exact_values, squared
+from tmlang.diagnostics.stop import Stop, stop
+from tmlang.meaning.threats import Ball, Threat
+from tmlang.plan.codec import FormError
+from tmlang.plan.ir import Plan
+from tmlang.plan.text import plan_from_json
+
+Json = Mapping[str, Any]
+NEVER_CHECKED = (
+    "that the model decides as the records say: the bundle does not hold the model",
+    "that the certificates are proofs: they were not proved again",
+    "that the data is what its hash says: the bundle holds the changed examples only",
+    "who made the bundle: it is hashed, and not signed",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something in the bundle that does not follow from the rest of it."""
+
+    code: str
+    text: str
+
+
+@dataclass
+class Audit:
+    """``faults`` empty: everything in ``checked`` holds. ``unchecked``: what nobody should take from this audit."""
+
+    path: Path
+    faults: list[Fault] = field(default_factory=list)
+    checked: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+
+
+def audit(path: str | Path) -> Audit:
+    """Check the bundle at ``path``. Raises ``Stop`` where it cannot be read at all (TM840, TM842, TM843)."""
+    bundle = Bundle.open(path, sealed=False)
+    found = Audit(bundle.path)
+    found.faults += [Fault("TM841", text) for text in bundle.hash_faults()]
+    files = list(bundle.files())
+    found.checked.append(f"the SHA-256 of {len(files)} files")
+    raw, plan = _plan(bundle)
+    rows = bundle.records()
+    found.checked.append(f"the form of {len(rows)} records")
+    found.faults += [Fault("TM844", text) for text in row_faults(raw, rows)]
+    found.checked.append("that rows agree with each other and with the plan, and failures with decisions")
+    void = void_methods(raw, rows)
+    told = bundle.json("columns.json")
+    try:
+        found.faults += [Fault("TM845", text) for text in _numbers(raw, rows, void, told, found)]
+        found.faults += [Fault("TM845", text) for text in _claims(raw, rows, void, told, found)]
+    except (KeyError, TypeError, AttributeError, ValueError, ZeroDivisionError) as error:
+        found.faults.append(Fault("TM842", f"columns.json has not the form of docs/bundle.md: {error!r}"))
+    found.faults += [Fault("TM846", text) for text in _candidates(bundle, plan, rows, found)]
+    found.unchecked += NEVER_CHECKED
+    return found
+
+
+def _plan(bundle: Bundle) -> tuple[Json, Plan]:
+    raw = bundle.json("plan.json")
+    try:
+        return raw, plan_from_json(bundle.read_bytes("plan.json"))
+    except FormError as error:
+        raise stop("TM842", f"`plan.json` is not read: {error}") from error
+
+
+# Numbers -------------------------------------------------------------------------------------------------------------
+
+
+def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: Audit) -> Iterator[str]:
+    kinds = {s["name"]: s["is"] for s in raw["subjects"]}
+    names = {e["name"] for e in raw["evaluations"]}
+    if told["evaluations"].keys() != names:
+        yield "columns.json has other evaluations than the plan"
+        return
+    compared = 0
+    for evaluation in raw["evaluations"]:
+        name, own = evaluation["name"], told["evaluations"][evaluation["name"]]
+        if kinds[evaluation["subject"]] == "Property":
+            compared += 1
+            if own["holds"] != holds(evaluation, rows, void):
+                yield f"{name}: told as {own['holds']}, and the records say {holds(evaluation, rows, void)}"
+            continue
+        mine = numbers(raw, evaluation, rows, void, Only())
+        theirs = {**own["columns"], **{f"attack_success:{k}": v for k, v in own["attacks"].items()}}
+        compared += len(mine)
+        for column in sorted(mine.keys() | theirs.keys()):
+            if _told(theirs.get(column)) != mine.get(column):
+                yield f"{name}: {column} is told as {_say(_told(theirs.get(column)))}, and is {_say(mine.get(column))}"
+        if kinds[evaluation["subject"]] == "Threat":
+            counts = threat_counts(recount(raw, evaluation, rows, void, Only()))
+            wrong = [f"{k} {own['counts'][k]} for {v}" for k, v in counts.items() if own["counts"][k] != v]
+            yield from (f"{name}: the count {fault} is told" for fault in wrong)
+        yield from _repeats(raw, evaluation, rows, void, own)
+        if sorted({c["method"] for c in own["contradictions"] if not c["within_gap"]} - void):
+            yield f"{name}: a contradiction is told that the records do not show"
+    told_void = {c["method"] for e in told["evaluations"].values() for c in e["contradictions"] if not c["within_gap"]}
+    yield from (
+        f"{method} is contradicted by a witness and columns.json does not say so" for method in void - told_void
+    )
+    found.checked.append(f"{compared} headline numbers, counted again from the records")
+
+
+def _repeats(raw: Json, evaluation: Json, rows: Sequence[Record], void: Units, own: Json) -> Iterator[str]:
+    count = evaluation["repeats"]
+    if len(own["repeats"]) not in (0, count):
+        yield f"{evaluation['name']}: {len(own['repeats'])} of {count} repeats are told"
+        return
+    for r, column in enumerate(own["repeats"]):
+        mine = numbers(raw, evaluation, rows, void, Only(repeat=r))
+        number = mine.get("survival", mine.get("corrupted_accuracy"))
+        if _told(column) != number:
+            yield f"{evaluation['name']}: repeat {r} is told as {_say(_told(column))}, and is {_say(number)}"
+
+
+def _told(column: Json | None) -> Number | None:
+    if column is None:
+        return None
+    return column["numerator"], column["denominator"], _extent(column["low"]), _extent(column["high"])
+
+
+def _extent(text: str | None) -> Fraction | float | None:
+    return None if text is None else float("inf") if text == "inf" else Fraction(text)
+
+
+def _say(number: Number | None) -> str:
+    if number is None:
+        return "not measured"
+    low, high = number[2], number[3]
+    return "undefined" if low is None else f"{low}" if low == high else f"[{low}, {high}]"
+
+
+def _claims(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: Audit) -> Iterator[str]:
+    if [c["text"] for c in told["claims"]] != [c["text"] for c in raw["claims"]]:
+        yield "columns.json has other claims than the plan"
+        return
+    judged = 0
+    for claim, own in zip(raw["claims"], told["claims"], strict=True):
+        try:
+            mine, limits = status(raw, claim, rows, void)
+        except NotRejudged as why:
+            if claim["population"] is not None and own["low"] is not None:
+                yield from _population(raw, claim, rows, void, own)
+            else:
+                found.unchecked.append(f"the claim “{claim['text']}”: {why}")
+            continue
+        judged += 1
+        if own["status"] != mine:
+            yield f"the claim “{claim['text']}” is told as {own['status']}, and is {mine}"
+        if limits is not None and (_extent(own["low"]), _extent(own["high"])) != limits:
+            yield f"the claim “{claim['text']}” is told to range over [{own['low']}, {own['high']}]"
+    found.checked.append(f"{judged} claims, judged again")
+
+
+def _population(raw: Json, claim: Json, rows: Sequence[Record], void: Units, own: Json) -> Iterator[str]:
+    """A population claim: its limits by their tails, its status by its limits."""
+    bare = {**claim, "population": None}
+    _, limits = status(raw, bare, rows, void)
+    low, high = _extent(own["low"]), _extent(own["high"])
+    assert limits is not None
+    assert low is not None
+    assert high is not None
+    evaluation = next(e for e in raw["evaluations"] if e["name"].split("@")[0] == claim["left"]["evaluation"])
+    number = numbers(raw, evaluation, rows, void, Only())[claim["left"]["quantity"]]
+    fault = population_fault(
+        Fraction(limits[0]), Fraction(limits[1]), number[1], (low, high), Fraction(claim["population"])
+    )
+    if fault:
+        yield f"the claim “{claim['text']}”: {fault}"
+
+
+# Candidates ----------------------------------------------------------------------------------------------------------
+
+
+def _candidates(bundle: Bundle, plan: Plan, rows: Sequence[Record], found: Audit) -> Iterator[str]:
+    """Every saved candidate: measured again against its row, and every counted failure has one."""
+    threats = {e.name: plan.subject(e.subject) for e in plan.evaluations}
+    measured, skipped = 0, set()
+    for row in rows:
+        threat = threats.get(row.evaluation)
+        if not isinstance(threat, Threat):
+            continue
+        if row.candidate is None:
+            if row.observed_failure:
+                yield f"{row.evaluation}, {row.unit}: a failure without the input that fails"
+            continue
+        try:
+            faults = list(_measure(bundle, plan, threat, row))
+            measured += 1
+        except CannotMeasure as why:
+            skipped.add(str(why))
+            continue
+        except Stop as stopped:
+            faults = [d.message for d in stopped.diagnostics]
+        yield from (f"{row.evaluation}, {row.unit}, {row.stage}: {fault}" for fault in faults)
+    found.checked.append(f"membership and distances of {measured} saved inputs, measured again in rationals")
+    found.unchecked += [f"membership of some saved inputs: {why}" for why in sorted(skipped)]
+
+
+def _measure(bundle: Bundle, plan: Plan, threat: Threat, row: Record) -> Iterator[str]:
+    space = plan.space(plan.model(threat.model).space)
+    assert row.candidate is not None
+    stored, original, indices = bundle.candidate(row.candidate)
+    start = exact_values(space, original, indices=indices)
+    try:
+        point = exact_values(space, stored, indices=indices)
+    except ValueError as fault:
+        if row.within_scope is not False:
+            yield f"told as inside its set, and {fault}"
+        return
+    broken = broken_rules(space, threat, start, point)
+    if row.within_scope is not None and row.within_scope == bool(broken):
+        yield f"told as within_scope {row.within_scope}, and " + (
+            f"it breaks {broken[0]}" if broken else "it is inside"
+        )
+    if row.linf is not None and not _near(row.linf, distance(space, "linf", start, point)):
+        yield f"told at linf {row.linf}, and it is at {float(distance(space, 'linf', start, point))}"
+    if row.l2 is not None and not _near(row.l2 * row.l2, squared(start, point)):
+        yield f"told at l2 {row.l2}, and it is at {float(squared(start, point)) ** 0.5}"
+    if row.l0 is not None and row.l0 != distance(space, "l0", start, point):
+        yield f"told to change {row.l0} coordinates, and it changes {distance(space, 'l0', start, point)}"
+    if isinstance(threat.allow, Ball) and row.distance is not None:
+        yield from _own_distance(threat.allow, row, start, point, plan)
+
+
+def _own_distance(ball: Ball, row: Record, start: list[Fraction], point: list[Fraction], plan: Plan) -> Iterator[str]:
+    if ball.per is not None or ball.norm in ("l2", "l2_rms"):
+        return
+    space = plan.space(ball.space)
+    mine = distance(space, ball.norm, start, point, ball.metric)
+    assert row.distance is not None
+    if not _near(row.distance, mine):
+        yield f"told at a distance of {row.distance}, and it is at {float(mine)}"
+
+
+def _near(told: float, exact: Fraction) -> bool:
+    """Recorded distances are float64 within an ulp or two of the exact one."""
+    return abs(Fraction(told) - exact) <= exact / 2**45
