@@ -342,6 +342,29 @@ def test_a_lock_holds_until_something_changes(spec: Path) -> None:
     assert any("1/8" in note and "1/7" in note for note in found.notes)
 
 
+def test_a_lock_holds_the_targets_that_only_the_model_tells(spec: Path) -> None:
+    from tmlang.diagnostics.stop import Stop
+
+    changed(spec, "{no, yes}", "{a, b, c}")
+    changed(
+        spec, "linear(weights: [[1, 1]], bias: [-1])", "linear(weights: [[1, 0], [0, 1], [-1, -1]], bias: [0, 0, 0])"
+    )
+    changed(spec, "threshold score >= 0 then yes else no", "argmax ties lowest")
+    changed(spec, "goal:          untargeted", "goal:          targeted runner_up")
+    np.savez("two.npz", x=np.array([[0.2, 0.1], [0.3, 0.9]], np.float32), y=np.array([0, 1]))
+    assert main(["freeze", "s.tm"]) == 0
+    lock = spec.parent / "s.tm.lock"
+    read = json.loads(lock.read_bytes())
+    # Scores (0.2, 0.1, -0.3) and (0.3, 0.9, -1.2): the runners-up are b and a.
+    assert [target for _, target in read["targets"][0][1]] == ["b", "a"]
+    assert main(["run", "s.tm", "--locked", "--quiet", "--out", "kept"]) in (0, 3, 4)
+    read["targets"][0][1][0][1] = "c"
+    lock.write_text(json.dumps(read), encoding="utf-8")
+    with pytest.raises(Stop, match="not those that were locked"):
+        main(["run", "s.tm", "--locked", "--quiet", "--out", "other"])
+    assert not (spec.parent / "other").exists()
+
+
 # ---- backends, explain ----
 
 

@@ -18,7 +18,16 @@ from tmlang.meaning.threats import Mutable
 from tmlang.meaning.values import Artifact
 from tmlang.plan import Capabilities, lower
 from tmlang.plan.ir import Plan
-from tmlang.plan.lock import artifacts, frozen, installed, lock_from_json, lock_json, make_lock, under_lock
+from tmlang.plan.lock import (
+    artifacts,
+    frozen,
+    installed,
+    lock_from_json,
+    lock_json,
+    make_lock,
+    under_lock,
+    with_targets,
+)
 
 HASHES = {"d.npz": "1" * 64, "w.safetensors": "2" * 64, "m.npy": "3" * 64, "ids.txt": "4" * 64}
 LIBRARIES = (("numpy", "2.4.6"), ("toylib", "1.0"))
@@ -52,7 +61,7 @@ def test_every_artifact_is_found_and_gets_its_hash_unless_it_has_one(plan: Plan)
 
 
 def test_a_lock_comes_back_and_lets_its_own_plan_through(plan: Plan) -> None:
-    lock = make_lock(plan, HASHES, LIBRARIES)
+    lock = make_lock(plan, HASHES, LIBRARIES, {"e": (("17", "b"),)})
     again = lock_from_json(lock_json(lock), "s.tm.lock")
     assert again == lock
     assert under_lock(plan, again, LIBRARIES) == frozen(plan, HASHES)
@@ -79,7 +88,7 @@ def other_weights(plan: Plan) -> Plan:
 
 @pytest.mark.parametrize(("where", "change"), CHANGES)
 def test_another_meaning_is_refused_with_the_place(plan: Plan, where: str, change: Callable[[Plan], Plan]) -> None:
-    lock = make_lock(plan, HASHES, LIBRARIES)
+    lock = make_lock(plan, HASHES, LIBRARIES, {"e": (("17", "b"),)})
     with pytest.raises(Stop) as refused:
         under_lock(change(plan), lock, LIBRARIES)
     (found,) = refused.value.diagnostics
@@ -87,8 +96,17 @@ def test_another_meaning_is_refused_with_the_place(plan: Plan, where: str, chang
     assert found.notes[0].startswith(where)
 
 
+def test_targets_are_locked_where_the_spec_does_not_tell_them(plan: Plan) -> None:
+    def asking(kind: Any) -> list[str]:
+        threat = replace(plan.threat("t"), goal=replace(plan.threat("t").goal, kind=kind))
+        return [e.name for e in with_targets(replace(plan, subjects=(threat,)))]
+
+    assert [asking(kind) for kind in ("untargeted", "class", "each", "next")] == [[], [], [], []]
+    assert [asking(kind) for kind in ("runner_up", "least_likely", "random", "column")] == [["e"]] * 4
+
+
 def test_another_library_is_refused(plan: Plan) -> None:
-    lock = make_lock(plan, HASHES, LIBRARIES)
+    lock = make_lock(plan, HASHES, LIBRARIES, {"e": (("17", "b"),)})
     with pytest.raises(Stop) as refused:
         under_lock(plan, lock, (("numpy", "2.4.7"),))
     assert [d.code for d in refused.value.diagnostics] == ["TM863", "TM863"]
@@ -106,7 +124,7 @@ def test_another_library_is_refused(plan: Plan) -> None:
     ],
 )
 def test_a_lock_that_was_changed_by_hand_is_refused(plan: Plan, spoil: Callable[[Any], None]) -> None:
-    read = json.loads(lock_json(make_lock(plan, HASHES, LIBRARIES)))
+    read = json.loads(lock_json(make_lock(plan, HASHES, LIBRARIES, {"e": (("17", "b"),)})))
     spoil(read)
     with pytest.raises(Stop) as refused:
         lock_from_json(json.dumps(read).encode(), "s.tm.lock")

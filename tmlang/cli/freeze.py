@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from tmlang.cli.front import add_settings, exit_code, read_spec, show
 from tmlang.cli.locked import lock_path, locked_plan
+from tmlang.diagnostics.stop import Stop
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
+
+    from tmlang.plan.ir import Plan
+    from tmlang.plan.lock import Targets
 
 _EPILOG = """\
 examples:
@@ -28,6 +32,7 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
     )
     parser.add_argument("file", metavar="FILE")
     parser.add_argument("--check", action="store_true", help="compare with the lock instead of writing it")
+    parser.add_argument("--trust-code", action="store_true", help="let Python code of the spec run to find its targets")
     add_settings(parser)
 
 
@@ -49,7 +54,28 @@ def run(args: argparse.Namespace) -> int:
     files = Files(front.plan.root)
     for artifact in artifacts(front.plan):
         files.verify(artifact)
-    lock = make_lock(front.plan, files.hashes, installed(front.plan, Capabilities()))
+    targets = _targets(front.plan, args.trust_code)
+    lock = make_lock(front.plan, files.hashes, installed(front.plan, Capabilities()), targets)
     write_atomically(lock_path(args.file), lock_json(lock))
     print(f"{lock_path(args.file)}: {len(files.hashes)} artifacts, plan {lock.sha256}")
     return 0
+
+
+def _targets(plan: Plan, trust_code: bool) -> dict[str, Targets]:
+    """The targets that only model or data can tell. Raises a ``Stop`` where these cannot be opened."""
+    from tmlang.plan.lock import with_targets
+
+    asking = with_targets(plan)
+    if not asking:
+        return {}
+    from tmlang.execute.arena import make_arena
+    from tmlang.execute.world import World
+
+    world = World(plan, trust_code=trust_code)
+    found: dict[str, Targets] = {}
+    for evaluation in asking:
+        arena, diagnostics = make_arena(evaluation, world)
+        if arena is None:
+            raise Stop(*diagnostics)
+        found[evaluation.name] = arena.targets()
+    return found

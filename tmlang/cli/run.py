@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tmlang.execute.progress import Progress
     from tmlang.execute.runner import RunOptions, RunResult
     from tmlang.plan.ir import Plan
+    from tmlang.plan.lock import Targets
 
 _EPILOG = """\
 examples:
@@ -64,9 +65,9 @@ def run(args: argparse.Namespace) -> int:
         return exit_code(front.diagnostics)
     from tmlang.execute import runner
 
-    plan = _plan(args, front.plan)
+    plan, targets = _plan(args, front.plan)
     progress = _progress(args.quiet, front)
-    result = runner.run(plan, _options(args, front), progress)
+    result = runner.run(plan, _options(args, front, targets), progress)
     if result.exit_code == runner.INTERRUPTED:
         sys.stderr.write(f"stopped; what is done lies in {result.path}, and the same command goes on from there\n")
         return result.exit_code
@@ -85,15 +86,16 @@ def _at_hand(front: Front) -> Front:
     return replace(front, plan=None, diagnostics=(*front.diagnostics, *missing)) if missing else front
 
 
-def _plan(args: argparse.Namespace, plan: Plan) -> Plan:
+def _plan(args: argparse.Namespace, plan: Plan) -> tuple[Plan, dict[str, Targets]]:
+    """The plan to run and the targets to hold it to: as locked, or as it is."""
     if not args.locked:
-        return plan
+        return plan, {}
     from tmlang.cli.locked import locked_plan
 
     return locked_plan(args.file, plan)
 
 
-def _options(args: argparse.Namespace, front: Front) -> RunOptions:
+def _options(args: argparse.Namespace, front: Front, targets: dict[str, Targets]) -> RunOptions:
     from tmlang.execute.runner import RunOptions
     from tmlang.execute.sources.files import LIMIT
 
@@ -104,6 +106,7 @@ def _options(args: argparse.Namespace, front: Front) -> RunOptions:
         batch_size=args.batch_size,
         max_bytes=args.max_bytes or LIMIT,
         sources=_texts(front),
+        targets=targets,
     )
 
 

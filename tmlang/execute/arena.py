@@ -20,6 +20,7 @@ from tmlang.execute.units import Unit, clean_decisions, make_units
 from tmlang.execute.world import Attacked, World
 from tmlang.meaning.threats import Subject, Threat
 from tmlang.plan.ir import EvaluationPlan
+from tmlang.plan.lock import Targets
 
 
 @dataclass
@@ -45,6 +46,11 @@ class Arena:
     def seed(self) -> int:
         """The written seed; without one 0, which the records carry."""
         return self.evaluation.seed or 0
+
+    def targets(self) -> Targets:
+        """(example, class) for every unit that has a target."""
+        classes = self.attacked.model.classes
+        return tuple((u.example, classes[u.target]) for u in self.units if u.target is not None)
 
     def clean_rows(self) -> list[Record]:
         """The units' own rows."""
@@ -87,19 +93,32 @@ def make_arena(evaluation: EvaluationPlan, world: World) -> tuple[Arena | None, 
     """
     threat = carried(world.plan.subject(evaluation.subject), evaluation, world)
     attacked, data = world.model(threat.model), world.data(threat)
-    originals = torch.from_numpy(np.ascontiguousarray(data.x))
-    world.settle(attacked, originals)
-    found = _probed(evaluation, threat, attacked, data, originals, world)
+    stages = evaluation.stages
+    gradients = any(s.role == "attack" and s.access == "white_box" and s.through is None for s in stages)
+    key = (threat.model, threat.data)
+    found = world.once(("probes", *key, str(gradients)), lambda: _probed(threat, attacked, data, world, gradients))
     if has_errors(found):
         return None, found
     space = world.plan.space(attacked.model.space)
-    mask = world.mask(threat, data.rows, data.total)
-    sets = ThreatSet.build(space, threat, data.x, ids=data.ids, mask=mask)
-    began = time.perf_counter()
-    decided = clean_decisions(attacked, originals)
-    seconds = time.perf_counter() - began
-    units = make_units(threat, attacked, data, originals, decided)
+    sets = ThreatSet.build(space, threat, data.x, ids=data.ids, mask=world.mask(threat, data.rows, data.total))
+    decided, seconds = world.once(("clean", *key), lambda: _clean(attacked, data))
+    units = make_units(threat, attacked, data, decided)
     return _aligned(evaluation, threat, attacked, units, sets, data, world, seconds), found
+
+
+def _clean(attacked: Attacked, data: LoadedData) -> tuple[torch.Tensor, float]:
+    """The decisions of the originals under E, and the seconds that they took."""
+    began = time.perf_counter()
+    decided = clean_decisions(attacked, torch.from_numpy(data.x))
+    return decided, time.perf_counter() - began
+
+
+def _probed(threat: Threat, attacked: Attacked, data: LoadedData, world: World, gradients: bool) -> list[Diagnostic]:
+    originals, declared = torch.from_numpy(data.x), world.plan.data_set(threat.data)
+    world.settle(attacked, originals)
+    found = probe_range(declared, world.plan.space(declared.space), data.x)
+    labels = torch.from_numpy(data.labels)
+    return found + probe_all(attacked.model, attacked.evaluator, originals, labels, gradients=gradients)
 
 
 def _aligned(
@@ -129,19 +148,3 @@ def _aligned(
         reviewed=data.reviewed[rows].tolist() if truth == "reviewed" else None,
         clean_seconds=seconds,
     )
-
-
-def _probed(
-    evaluation: EvaluationPlan,
-    threat: Threat,
-    attacked: Attacked,
-    data: LoadedData,
-    originals: torch.Tensor,
-    world: World,
-) -> list[Diagnostic]:
-    stages = evaluation.stages
-    gradients = any(s.role == "attack" and s.access == "white_box" and s.through is None for s in stages)
-    declared = world.plan.data_set(threat.data)
-    found = probe_range(declared, world.plan.space(declared.space), data.x)
-    labels = torch.from_numpy(data.labels)
-    return found + probe_all(attacked.model, attacked.evaluator, originals, labels, gradients=gradients)

@@ -29,6 +29,7 @@ from tmlang.execute.sources.files import LIMIT
 from tmlang.execute.stages import Batch, StageRun
 from tmlang.execute.world import World
 from tmlang.plan.ir import Plan, Stage
+from tmlang.plan.lock import Targets
 from tmlang.plan.passes import DROP_BROKEN
 
 BATCH = 512
@@ -41,7 +42,8 @@ INTERRUPTED = 130
 @dataclass(frozen=True)
 class RunOptions:
     """``out``: the folder of the bundle; ``None`` makes ``runs/<name>-<identity>``. ``sources``: the texts of the
-    spec's files, which go into the bundle. ``batch_size`` ``None``: :data:`BATCH`, or what fits."""
+    spec's files, which go into the bundle. ``batch_size`` ``None``: :data:`BATCH`, or what fits. ``targets``: of
+    every example by evaluation, where a lock holds the run to them."""
 
     out: Path | None = None
     name: str = "run"
@@ -49,6 +51,7 @@ class RunOptions:
     batch_size: int | None = None
     max_bytes: int = LIMIT
     sources: Mapping[str, str] = field(default_factory=dict)
+    targets: Mapping[str, Targets] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,8 @@ class _Runner:
         self.warn(found)
         if arena is None:
             raise Stop(*found)
+        if arena.targets() != self.options.targets.get(name, arena.targets()):
+            raise stop("TM862", f"the targets of {name} are not those that were locked", evaluation.origin)
         return arena
 
     def warn(self, found: Sequence[Diagnostic]) -> None:
@@ -221,7 +226,7 @@ class _Evaluation:
         adapter = _adapter(stage) if left else None
         for batch in left:
             assert adapter is not None
-            run = StageRun(self.arena, stage, repeat, adapter, self.deadline)
+            run = StageRun(self.arena, stage, repeat, adapter, self.deadline, self.runner.world.files.read)
             used = [self.ledger.used(self.arena.units[i].id) for i in batch]
             self._commit(run.run(batch, used))
             self.runner.progress.advance(len(batch), self._standing())

@@ -16,20 +16,24 @@ from tmlang.base import canonical
 from tmlang.base.source import NOWHERE, Span
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.diagnostics.stop import Stop, stop
+from tmlang.meaning.threats import Threat
 from tmlang.meaning.values import Artifact
 from tmlang.plan import codec
 from tmlang.plan.capability import Capabilities
-from tmlang.plan.ir import Plan
+from tmlang.plan.ir import EvaluationPlan, Plan
 from tmlang.plan.text import claim_identity, plan_hash
 
 FORMAT = 1
+
+Targets = tuple[tuple[str, str], ...]
+"""(example, class) in the order of the units."""
 _SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
     """``plan`` has a hash on every artifact; ``claims`` are titles with their identities; ``libraries`` are installed
-    distributions with their versions."""
+    distributions with their versions; ``targets`` are those that only model or data can tell, by evaluation."""
 
     format: int
     tmlang: str
@@ -37,13 +41,19 @@ class Lock:
     plan: Plan
     claims: tuple[tuple[str, str], ...]
     libraries: tuple[tuple[str, str], ...]
+    targets: tuple[tuple[str, Targets], ...] = ()
 
 
-def make_lock(plan: Plan, hashes: Mapping[str, str], libraries: tuple[tuple[str, str], ...]) -> Lock:
+def make_lock(
+    plan: Plan,
+    hashes: Mapping[str, str],
+    libraries: tuple[tuple[str, str], ...],
+    targets: Mapping[str, Targets],
+) -> Lock:
     """The lock of ``plan`` with the ``hashes`` of its artifacts, by path as written."""
     plan = frozen(plan, hashes)
     claims = tuple((claim.text, claim_identity(plan, claim)) for claim in plan.claims)
-    return Lock(FORMAT, __version__, plan_hash(plan), plan, claims, libraries)
+    return Lock(FORMAT, __version__, plan_hash(plan), plan, claims, libraries, tuple(targets.items()))
 
 
 def lock_json(lock: Lock) -> bytes:
@@ -59,6 +69,13 @@ def lock_from_json(data: bytes, name: str) -> Lock:
     if lock.format != FORMAT or lock.sha256 != plan_hash(lock.plan):
         raise stop("TM861", f"`{name}` does not agree with itself", help="write it anew: tmc freeze")
     return lock
+
+
+def with_targets(plan: Plan) -> tuple[EvaluationPlan, ...]:
+    """The evaluations whose targets the spec does not tell: ranked by the model, drawn, or named in the data."""
+    told = ("untargeted", "class", "each", "next")
+    subjects = {s.name for s in plan.subjects if isinstance(s, Threat) and s.goal.kind not in told}
+    return tuple(e for e in plan.evaluations if e.subject in subjects)
 
 
 def artifacts(plan: Plan) -> tuple[Artifact, ...]:
