@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import random
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -46,6 +47,7 @@ class Expired(Exception):
 @contextmanager
 def isolated(seeds: Sequence[int]) -> Iterator[int]:
     """The global random states of torch, numpy and ``random``, seeded from ``seeds`` inside and restored behind.
+    Warnings of the library are swallowed: what it could not do shows in the rows.
 
     Yields the 32-bit seed, for libraries that want to be told. It depends on all units of the batch, so a method
     that draws is ``batch_dependent`` in its manifest.
@@ -56,7 +58,8 @@ def isolated(seeds: Sequence[int]) -> Iterator[int]:
         torch.manual_seed(seed)
         np.random.seed(seed)
         random.seed(seed)
-        yield seed
+        with warnings.catch_warnings(record=True):
+            yield seed
     finally:
         torch.set_rng_state(saved[0])
         np.random.set_state(saved[1])
@@ -105,7 +108,7 @@ class Frame:
     def values(self, z: Tensor) -> Tensor:
         """From the library's coordinates to values that the model may be shown."""
         x = self.low + self.span * z
-        held = torch.minimum(torch.maximum(x.detach(), self.lower), self.upper)
+        held = torch.clamp(x.detach(), self.lower, self.upper)
         if not (torch.is_grad_enabled() and z.requires_grad):
             return held
         return value_of(torch.where(self.moving, x, x.detach()), held)

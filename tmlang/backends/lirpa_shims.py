@@ -35,14 +35,6 @@ def _standing_in(owner: Any, name: str, value: Any) -> Iterator[None]:
             setattr(owner, name, before)
 
 
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Its warnings (deprecated names, the dual of the l1 norm by a division by zero) say nothing about the bounds."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 def _set_opset_version(version: int) -> None:
     exporter: Any = import_module("torch.onnx._internal.torchscript_exporter._globals")
     exporter.GLOBALS.export_onnx_opset_version = version
@@ -68,7 +60,7 @@ def load() -> Any:
         with (
             _standing_in(helper, "_set_opset_version", _set_opset_version),
             _standing_in(folders, "user_data_dir", lambda _: "."),
-            _without_warnings(),
+            warnings.catch_warnings(record=True),  # it sets the filters of the whole process
         ):
             library = import_module("auto_LiRPA")
     finally:
@@ -89,8 +81,7 @@ def in_double() -> Iterator[None]:
     before = torch.get_default_dtype()
     try:
         torch.set_default_dtype(torch.float64)
-        with _without_warnings():
-            yield
+        yield
     finally:
         torch.set_default_dtype(before)
 
