@@ -156,7 +156,8 @@ def _normalize(world: World, flow: Flow, w: Written) -> Flow:
         world.report("TM304", "the input is normalized here for the second time", w.call, labels=labels)
         return flow
     mean, std = _fits(world, flow, w, "mean"), _fits(world, flow, w, "std")
-    if mean is None or std is None or _no_spread(world, std, w):
+    unlike = mean and std and len(mean) != len(std) and min(len(mean), len(std)) > 1  # said already, or nothing is known
+    if mean is None or std is None or unlike or _no_spread(world, std, w):
         return replace(flow, ranges=None, affine=None, normalized=w.call.span)
     if not flow.features:
         _plausible(world, flow, mean, w)
@@ -205,7 +206,8 @@ def _in_order(world: World, flow: Flow, mean: tuple[Fraction, ...], w: Written) 
 
 def _denormalize(world: World, flow: Flow, w: Written) -> Flow:
     mean, std = _fits(world, flow, w, "mean"), _fits(world, flow, w, "std")
-    if mean is None or std is None or _no_spread(world, std, w):
+    unlike = mean and std and len(mean) != len(std) and min(len(mean), len(std)) > 1  # said already, or nothing is known
+    if mean is None or std is None or unlike or _no_spread(world, std, w):
         return replace(flow, ranges=None, affine=None, normalized=None)
     return replace(_mapped(flow, std, mean), normalized=None)
 
