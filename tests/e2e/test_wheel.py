@@ -14,15 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("tmlang", "grammar", "stdlib", "pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE")
-DEPENDENCIES = (
-    "lark",
-    "rich",
-    "pydantic",
-    "pydantic_core",
-    "annotated_types",
-    "typing_extensions",
-    "typing_inspection",
-)
+DEPENDENCIES = ("lark", "rich", "markdown-it-py", "mdurl", "Pygments")
 
 
 @pytest.fixture(scope="module")
