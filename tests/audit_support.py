@@ -39,7 +39,7 @@ def attack(label: str = "a", **changes: Any) -> Stage:
 
 
 def certifier(label: str = "c", **changes: Any) -> Stage:
-    stage = Stage(f"e/{label}", label, "certify", "auto_lirpa", "crown", "bound", "outer", "white_box", ())
+    stage = Stage(f"e/{label}", label, "certify", "auto_lirpa", "crown", "bound", "outer", "white_box", (), ("a box",))
     return replace(stage, **changes)
 
 

@@ -1,0 +1,206 @@
+"""The audit finds every lie: one row, one number, one claim, one input at a time, each in a bundle sealed anew."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from audit_support import Rows, attack, certifier, evaluation, plan, threat
+
+from tmlang.audit.bundle import Bundle
+from tmlang.audit.claims import judge_plan
+from tmlang.audit.consistency import upper_tail
+from tmlang.audit.summary import summary
+from tmlang.audit.tally import tally_plan
+from tmlang.audit.verify import audit
+from tmlang.cli.main import main
+from tmlang.diagnostics.stop import Stop
+from tmlang.meaning.evaluations import Claim, Measured, RoundsTo
+from tmlang.meaning.models import Data, Take, Truth
+from tmlang.meaning.values import Artifact, Call
+from tmlang.plan.text import plan_json
+
+CLAIMS = (
+    Claim("survives", Measured("survival", "e"), ">=", Fraction(1, 2)),
+    Claim("digits", Measured("certified", "e"), "rounds_to", RoundsTo(Fraction(1, 3), 0, percent=True)),
+    Claim("of the population", Measured("robust_accuracy", "e"), "<=", Fraction(1), population=Fraction(95, 100)),
+)
+SAMPLE = Data(
+    "test", "px", Call(("npz",)), Artifact("test.npz", "ab" * 32), (Take("sample", 3, 1),), Truth("published", "x")
+)
+PLAN = plan([evaluation(attack(), certifier())], [threat()], claims=CLAIMS, data=(SAMPLE,))
+BROKEN = {"linf": 0.125, "l2": 0.125, "l1": 0.125, "l0": 1, "distance": 0.125}
+
+
+def rows():
+    made = Rows()
+    made.clean("u").attack("u", outcome="broken", candidate="candidates/000001.safetensors#0", **BROKEN)
+    made.clean("v").attack("v").proof("v", margin=1.0, gap=0.0, gap_kind="proved")
+    made.clean("w", "cw")
+    return made.all
+
+
+def honest(path, *, p=PLAN, records=None, told=None, x=None, edit=None):
+    """A sealed bundle. ``told``: changes ``columns.json``; ``edit``: a function of the records kept apart from it."""
+    records = records or rows()
+    bundle = Bundle.create(path)
+    bundle.add_bytes("plan.json", plan_json(p))
+    original = np.full((1, 1, 8, 8), 0.5, np.float32)
+    moved = original.copy()
+    moved[0, 0, 0, 0] += 0.125
+    bundle.add_candidates(moved if x is None else x, original, space="px")
+    numbers = summary(tally_plan(p, records), judge_plan(p, records))
+    if told:
+        told(numbers)
+    bundle.write_records(edit(records) if edit else records)
+    bundle.add_json("columns.json", numbers)
+    bundle.seal({})
+    return bundle.path
+
+
+def faults(path):
+    return [(f.code, f.text) for f in audit(path).faults]
+
+
+def test_an_honest_bundle_holds(tmp_path):
+    found = audit(honest(tmp_path / "run"))
+    assert found.faults == []
+    assert any("1 saved inputs" in text for text in found.checked)
+    assert any("does not hold the model" in text for text in found.unchecked)
+
+
+def test_a_file_that_was_changed_later_is_named(tmp_path):
+    path = honest(tmp_path / "run")
+    (path / "columns.json").write_bytes((path / "columns.json").read_bytes().replace(b'"supported"', b'"undecided"'))
+    codes = {code for code, _ in faults(path)}
+    assert codes == {"TM841", "TM845"}
+
+
+def column(name, **changes):
+    return lambda told: told["evaluations"]["e"]["columns"][name].update(changes)
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (column("survival", low="1"), "survival"),
+        (column("certified", numerator=2), "certified"),
+        (column("clean_accuracy", denominator=2), "clean_accuracy"),
+        (lambda t: t["evaluations"]["e"]["columns"].pop("upper"), "upper"),
+        (lambda t: t["evaluations"]["e"]["columns"].update(extra=t["evaluations"]["e"]["columns"]["upper"]), "extra"),
+        (lambda t: t["evaluations"]["e"]["counts"].update(broken=0), "broken"),
+        (lambda t: t["claims"][0].update(status="supported"), "survives"),
+        (lambda t: t["claims"][1].update(low="1/2"), "digits"),
+        (lambda t: t["claims"][2].update(high="1/2"), "tail"),
+        (lambda t: t["claims"].pop(), "other claims"),
+        (lambda t: t["evaluations"].clear(), "other evaluations"),
+        (lambda t: t["claims"][0].pop("status"), "form"),
+        (lambda t: t["evaluations"].update(e=3), "form"),
+    ],
+)
+def test_a_number_that_does_not_follow_is_found(tmp_path, told, words):
+    found = faults(honest(tmp_path / "run", told=told))
+    assert found
+    assert any(words in text for _, text in found)
+    assert {code for code, _ in found} <= {"TM845", "TM842"}
+
+
+def one(of_stage, **changes):
+    def edit(records):
+        index = next(i for i, r in enumerate(records) if r.stage == of_stage)
+        return [replace(r, **changes) if i == index else r for i, r in enumerate(records)]
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "code"),
+    [
+        (one("clean", clean="cw"), "TM844"),
+        (one("clean", clean_decision=2), "TM844"),
+        (one("a", label=1), "TM844"),
+        (one("a", evaluation="other"), "TM844"),
+        (one("a", stage="b"), "TM844"),
+        (one("a", decision=0), "TM844"),
+        (one("a", observed_failure=False), "TM844"),
+        (one("a", repeat=3), "TM844"),
+        (one("a", verdict="certified"), "TM844"),
+        (one("a", within_scope=False), "TM844"),
+        (one("a", status="invalid"), "TM844"),
+        (one("a", candidate=None), "TM846"),
+        (one("a", candidate="candidates/000001.safetensors#5"), "TM846"),
+        (one("a", candidate="candidates/000009.safetensors#0"), "TM846"),
+        (one("a", linf=0.1), "TM846"),
+        (one("a", l2=0.1), "TM846"),
+        (one("a", l0=2), "TM846"),
+        (one("a", distance=0.1), "TM846"),
+        (lambda records: records[1:], "TM844"),
+        (lambda records: [*records, records[0]], "TM844"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_found(tmp_path, edit, code):
+    assert code in {c for c, _ in faults(honest(tmp_path / "run", edit=edit))}
+
+
+@pytest.mark.parametrize("value", [0.6251, 0.75, 1.5])
+def test_an_input_outside_its_set_is_found(tmp_path, value):
+    x = np.full((1, 1, 8, 8), 0.5, np.float32)
+    x[0, 0, 0, 0] = value
+    change = value - 0.5
+    far = one("a", linf=float(np.float32(value)) - 0.5, l2=float(np.float32(value)) - 0.5, distance=None)
+    found = faults(honest(tmp_path / "run", x=x, edit=far))
+    assert change > 0.125
+    assert [code for code, _ in found] == ["TM846"]
+    assert "within_scope True" in found[0][1]
+
+
+def test_an_input_that_is_no_number_is_found(tmp_path):
+    x = np.full((1, 1, 8, 8), np.nan, np.float32)
+    assert any("finite" in text for _, text in faults(honest(tmp_path / "run", x=x)))
+
+
+def test_queries_beyond_the_limit_are_found(tmp_path):
+    from tmlang.meaning.threats import Access
+
+    p = plan([evaluation(attack(access="scores"))], [threat(access=Access("scores", queries=10))])
+    made = Rows().clean("u")
+    made.attack("u", outcome="broken", candidate="candidates/000001.safetensors#0", queries=11, **BROKEN)
+    assert any("11 of 10" in text for _, text in faults(honest(tmp_path / "run", p=p, records=made.all)))
+
+
+def test_a_contradicted_certificate_that_is_not_told_is_found(tmp_path):
+    made = Rows().clean("u")
+    made.attack("u", outcome="broken", candidate="candidates/000001.safetensors#0", **BROKEN).proof("u")
+
+    def hide(told):
+        told["evaluations"]["e"]["contradictions"] = []
+
+    found = faults(honest(tmp_path / "run", records=made.all, told=hide))
+    assert any("auto_lirpa.crown is contradicted" in text for _, text in found)
+    assert faults(honest(tmp_path / "told", records=made.all)) == []
+
+
+def test_a_changed_plan_is_another_plan(tmp_path):
+    path = honest(tmp_path / "run")
+    (path / "plan.json").write_bytes(b"{}")
+    with pytest.raises(Stop, match=r"plan\.json"):
+        audit(path)
+
+
+def test_the_tail_of_a_binomial_by_hand():
+    assert upper_tail(2, 3, Fraction(1, 2)) == Fraction(4, 8)
+    assert upper_tail(3, 3, Fraction(1, 3)) == Fraction(1, 27)
+    assert upper_tail(0, 5, Fraction(1, 7)) == 1
+
+
+def test_the_command_line(tmp_path, capsys):
+    path = honest(tmp_path / "run")
+    assert main(["audit", str(path)]) == 0
+    assert "not checked:" in capsys.readouterr().out
+    lying = honest(tmp_path / "lie", told=column("survival", low="1"))
+    assert main(["audit", str(lying), "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["faults"][0]["code"] == "TM845"

@@ -1,0 +1,58 @@
+"""``tmc audit``: does what a bundle says follow from what is in it?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from tmlang.audit.verify import Audit
+
+_EPILOG = """\
+examples:
+  tmc audit runs/first-0c1d2e            recheck everything that can be checked without the model
+  tmc audit runs/first-0c1d2e --format json
+
+exit codes: 0 everything that was checked holds, 1 something does not follow, 2 wrong usage
+"""
+
+
+def add_parser(subparsers: _SubParsersAction[Any]) -> None:
+    parser = subparsers.add_parser(
+        "audit",
+        help="recheck a bundle: hashes, witnesses, every headline number",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("bundle", metavar="BUNDLE", help="the folder that tmc run wrote")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+
+
+def run(args: argparse.Namespace) -> int:
+    from tmlang.audit.verify import audit
+
+    found = audit(args.bundle)
+    print(_as_json(found) if args.format == "json" else _as_text(found))
+    return 1 if found.faults else 0
+
+
+def _as_json(found: Audit) -> str:
+    faults = [{"code": f.code, "message": f.text} for f in found.faults]
+    return json.dumps(
+        {"bundle": str(found.path), "faults": faults, "checked": found.checked, "unchecked": found.unchecked}, indent=2
+    )
+
+
+def _as_text(found: Audit) -> str:
+    lines = [f"{found.path}: " + ("what was checked holds" if not found.faults else _count(len(found.faults)))]
+    lines += [f"  error[{f.code}]: {f.text}" for f in found.faults]
+    lines += ["", "checked:", *(f"  {text}" for text in found.checked)]
+    lines += ["", "not checked:", *(f"  {text}" for text in found.unchecked)]
+    return "\n".join(lines)
+
+
+def _count(faults: int) -> str:
+    return f"{faults} thing{'s do' if faults > 1 else ' does'} not follow"
