@@ -56,9 +56,9 @@ evaluate lengths of short_change {
 }
 
 # Proved: CROWN certifies more than this.
-claim "four in five are proved":         certified(greys)       >= 80 %
+claim "four in five are proved":         certified(greys) >= 80 %
 # Wrong, and kept to show it: the attacks break more than a tenth.
-claim "nine in ten survive":             survival(greys)        >= 90 %
+claim "nine in ten survive":             survival(greys) >= 90 %
 # Between the proofs and the attacks: nobody knows, and the report says so.
 claim "at least 85 in 100 are robust":   robust_accuracy(greys) >= 85 %
-claim "three in five are proved in l2":  certified(lengths)      >= 60 %
+claim "three in five are proved in l2":  certified(lengths) >= 60 %

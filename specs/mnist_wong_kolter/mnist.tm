@@ -5,8 +5,7 @@ space digit: tensor(1, 28, 28) of real[0, 1] stored as float32
 
 ## Wong and Kolter (ICML 2018), trained for this very ball. See NOTICE for source and licence.
 model kolter: digit -> classes(10) {
-  network:  onnx("wong_kolter_linf0.1.onnx",
-                 sha256: "09b26737d2d18caea294349d3b6fde31b51eb1f5fccbad84977dafa0a91b7cde")
+  network:  onnx("wong_kolter_linf0.1.onnx", sha256: "09b26737d2d18caea294349d3b6fde31b51eb1f5fccbad84977dafa0a91b7cde")
   decide:   argmax ties lowest
   random:   never
 }
@@ -36,7 +35,7 @@ evaluate both of linf01 {
   seed:     0
 }
 
-claim "clean error 1.8 % here too":        clean_accuracy(both)  == 98.2 %
-claim "PGD breaks few":                    survival(both)        >= 95 %
-claim "at most 6.2 % are without proof":   certified(both)       >= 93.8 %
-claim "nothing was left out":              coverage(both)        == 100 %
+claim "clean error 1.8 % here too":       clean_accuracy(both) == 98.2 %
+claim "PGD breaks few":                   survival(both) >= 95 %
+claim "at most 6.2 % are without proof":  certified(both) >= 93.8 %
+claim "nothing was left out":             coverage(both) == 100 %

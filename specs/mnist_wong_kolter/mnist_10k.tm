@@ -5,8 +5,7 @@ space digit: tensor(1, 28, 28) of real[0, 1] stored as float32
 
 ## Wong and Kolter (ICML 2018), trained for this very ball. See NOTICE for source and licence.
 model kolter: digit -> classes(10) {
-  network:  onnx("wong_kolter_linf0.1.onnx",
-                 sha256: "09b26737d2d18caea294349d3b6fde31b51eb1f5fccbad84977dafa0a91b7cde")
+  network:  onnx("wong_kolter_linf0.1.onnx", sha256: "09b26737d2d18caea294349d3b6fde31b51eb1f5fccbad84977dafa0a91b7cde")
   decide:   argmax ties lowest
   random:   never
 }
@@ -35,7 +34,7 @@ evaluate both of linf01 {
   seed:     0
 }
 
-claim "published clean error, 1.80 %":     clean_accuracy(both)  rounds to 98.20 %
-claim "published PGD error, 4.1 %":        survival(both)        >= 95.6 %
-claim "not weaker than published":         survival(both)        <= 96.2 %
-claim "published bound, 5.8 %":            certified(both)       >= 94.0 %
+claim "published clean error, 1.80 %":  clean_accuracy(both) rounds to 98.20 %
+claim "published PGD error, 4.1 %":     survival(both) >= 95.6 %
+claim "not weaker than published":      survival(both) <= 96.2 %
+claim "published bound, 5.8 %":         certified(both) >= 94.0 %

@@ -8,7 +8,7 @@ distance or "verified" never leaves the adapter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tmlang.backends.oracle import Oracle
     from tmlang.backends.threatset import ThreatSet
     from tmlang.meaning.threats import Threat
+    from tmlang.meaning.values import Artifact
 
 
 class BackendMissing(Exception):
@@ -37,6 +38,7 @@ class Job:
     derived from (run, unit, stage, restart): a backend that draws must draw from these and from nothing else.
     ``oracle``: the only way to the model; it grants what the access level allows and counts rows.
     ``deadline``: ``time.monotonic()`` value after which the backend returns what it has, or ``None``.
+    ``read`` gives the bytes of a file that an argument names, their hash checked.
     """
 
     oracle: Oracle
@@ -49,6 +51,7 @@ class Job:
     seeds: tuple[int, ...]
     deadline: float | None = None
     through: tuple[str, Mapping[str, Any]] | None = None
+    read: Callable[[Artifact], bytes] | None = None
 
 
 @dataclass(frozen=True)

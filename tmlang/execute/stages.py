@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import Any, cast
@@ -23,7 +23,7 @@ from tmlang.execute.arena import Arena
 from tmlang.execute.guard import guarded
 from tmlang.execute.rows import TIMEOUT, Effort, attack_row, kept
 from tmlang.execute.seeds import derive
-from tmlang.meaning.values import Value
+from tmlang.meaning.values import Artifact, Value
 from tmlang.plan.ir import AccessLevel, Stage
 
 _GRANTS = {"nothing": 0, "decisions": 1, "scores": 2, "white_box": 3}
@@ -47,13 +47,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class StageRun:
-    """One stage and repeat of an evaluation, with its adapter."""
+    """One stage and repeat of an evaluation, with its adapter. ``read``: see :class:`~tmlang.backends.contract.Job`."""
 
     arena: Arena
     stage: Stage
     repeat: int
     adapter: Search | Certifier
     deadline: float | None = None
+    read: Callable[[Artifact], bytes] | None = None
     _views: dict[str, nn.Module] = field(default_factory=dict)
 
     def run(self, at: Sequence[int], used: Sequence[int]) -> Batch:
@@ -109,6 +110,7 @@ class StageRun:
             seeds=tuple(self._seed(i) for i in at),
             deadline=self.deadline,
             through=self._through(),
+            read=self.read,
         )
 
     def _seed(self, unit: int) -> int:
