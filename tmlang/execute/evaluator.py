@@ -54,12 +54,12 @@ class Evaluator:
         return 1 if self.repeatable else REPLAYS
 
     def outputs(self, x: torch.Tensor) -> torch.Tensor:
-        """(n, H) outputs of inputs (n, *shape), one at a time; (draws, n, H) for a decision that takes draws."""
+        """(n, H) outputs of n >= 1 inputs (n, *shape), one at a time; (draws, n, H) for a decision that takes draws."""
         draws = self.decision.draws
         with reference_arithmetic():
-            rows = [torch.stack([self.deployed(row[None])[0] for _ in range(draws)]) for row in x]
-        joined = torch.stack(rows, dim=1) if rows else torch.empty(draws, 0, 1)
-        return joined if draws > 1 else joined[0]
+            rows = torch.split(x, 1)
+            passes = [torch.cat([self.deployed(row) for row in rows]) for _ in range(draws)]
+        return passes[0] if draws == 1 else torch.stack(passes)
 
     def decide(self, x: torch.Tensor) -> torch.Tensor:
         """Decisions (n,) int64 of inputs (n, *shape): a class, ``REJECTED``, or ``NO_DECISION``."""

@@ -42,12 +42,10 @@ def clean_decisions(attacked: Attacked, x: torch.Tensor) -> torch.Tensor:
     return decided
 
 
-def make_units(
-    threat: Threat, attacked: Attacked, data: LoadedData, x: torch.Tensor, decided: torch.Tensor
-) -> list[Unit]:
+def make_units(threat: Threat, attacked: Attacked, data: LoadedData, decided: torch.Tensor) -> list[Unit]:
     """The units of ``threat`` over ``data`` in order; an example's pairs stand together."""
     classes = attacked.model.classes
-    targets = _targets(threat.goal, classes, attacked, data, x)
+    targets = _targets(threat.goal, classes, attacked, data)
     units = []
     for row, (example, label, wanted) in enumerate(zip(data.ids, data.labels.tolist(), targets, strict=True)):
         decision = int(decided[row])
@@ -67,7 +65,7 @@ def _status(label: int, decision: int) -> CleanStatus:
 
 
 def _targets(
-    goal: Goal, classes: tuple[str, ...], attacked: Attacked, data: LoadedData, x: torch.Tensor
+    goal: Goal, classes: tuple[str, ...], attacked: Attacked, data: LoadedData
 ) -> list[tuple[int | None, ...]]:
     """Per example the targets of its units: one ``None`` when untargeted."""
     k, labels = len(classes), data.labels.tolist()
@@ -86,7 +84,7 @@ def _targets(
     if goal.kind == "column":
         assert goal.column is not None
         return [_named_target(v, classes, goal) for v in data.columns[goal.column]]
-    return _ranked_targets(goal, attacked, x, labels)
+    return _ranked_targets(goal, attacked, torch.from_numpy(data.x), labels)
 
 
 def _random_target(seed: int, example: str, label: int, k: int) -> tuple[int | None, ...]:

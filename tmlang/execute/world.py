@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ from tmlang.meaning.threats import Shift, Threat
 from tmlang.meaning.values import Artifact
 from tmlang.plan.ir import Plan
 from tmlang.plan.lock import artifacts
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class World:
         self.files = Files(plan.root, limit=max_bytes)
         self.trust_code = trust_code
         self._models: dict[str, Attacked] = {}
-        self._data: dict[tuple[str, tuple[str, ...]], LoadedData] = {}
+        self._made: dict[tuple[str, ...], Any] = {}
 
     def verify(self) -> None:
         """Hash every file that the plan names before any is opened. Raises TM703, TM710, TM711, TM725."""
@@ -83,7 +85,7 @@ class World:
     def decide(self, name: str, x: np.ndarray) -> np.ndarray:
         """Decisions of model ``name`` on originals (N, *shape) under its reference evaluator."""
         attacked = self.model(name)
-        inputs = torch.from_numpy(np.ascontiguousarray(x))
+        inputs = torch.from_numpy(x)
         self.settle(attacked, inputs)
         return attacked.evaluator.decide(inputs).numpy()
 
@@ -97,13 +99,19 @@ class World:
     def data(self, subject: Threat | Shift) -> LoadedData:
         """The selected rows that ``subject`` is about, labelled by its model's classes."""
         classes = self.plan.model(subject.model).classes
-        key = (subject.data, classes)
-        if key not in self._data:
-            data = self.plan.data_set(subject.data)
-            extra = frozenset(self._columns(subject.data))
-            space = self.plan.space(data.space)
-            self._data[key] = load_data(data, space, classes, self.files, self.decide, extra=extra)
-        return self._data[key]
+        return self.once(("data", subject.data, *classes), lambda: self._load_data(subject.data, classes))
+
+    def _load_data(self, name: str, classes: tuple[str, ...]) -> LoadedData:
+        data = self.plan.data_set(name)
+        extra = frozenset(self._columns(name))
+        return load_data(data, self.plan.space(data.space), classes, self.files, self.decide, extra=extra)
+
+    def once(self, key: tuple[str, ...], make: Callable[[], T]) -> T:
+        """What ``make`` gives, made once per ``key``."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: T = self._made[key]
+        return made
 
     def _columns(self, data: str) -> Iterator[str]:
         """Columns that the goals of threats over ``data`` name."""
