@@ -111,15 +111,16 @@ class Oracle:
             result: torch.Tensor = self._view(x)
         return result
 
-    def decisions(self, x: torch.Tensor, units: torch.Tensor | None = None) -> torch.Tensor:
-        """Classes (n,) int64, ``-1`` where the object rejects. Allowed from ``decisions`` up."""
+    def decisions(self, x: torch.Tensor, units: torch.Tensor | None = None, *, alone: bool = False) -> torch.Tensor:
+        """Classes (n,) int64, ``-1`` where the object rejects. Allowed from ``decisions`` up. ``alone``: every row is
+        forwarded by itself, as the reference evaluator does it."""
         if self.level == "nothing":
             raise AccessDenied("decisions asked under access `nothing`")
         self._count(x.shape[0], units)
         with torch.no_grad():
-            if self._draws == 1:
-                return self._decide(self._network(x))
-            return self._decide(torch.stack([self._network(x) for _ in range(self._draws)]))
+            rows = x.split(1) if alone else (x,)  # type: ignore[no-untyped-call]
+            draws = [torch.cat([self._network(row) for row in rows]) for _ in range(self._draws)]
+            return self._decide(draws[0] if self._draws == 1 else torch.stack(draws))
 
     def module(self) -> nn.Module:
         """A module for library code, external values to outputs, counted like :meth:`logits`.

@@ -220,7 +220,7 @@ class StageRun:
         margin = float(verdicts.margin[k])
         if verdict == "certified" and self.stage.evidence == "bound" and isnan(margin):
             verdict, message = "unknown", "certified without a margin"
-        if verdicts.sizes:
+        if verdicts.sizes and verdicts.sizes[k]:
             message = "; ".join(filter(None, (message, f"{verdicts.sizes[k]} inputs in the set")))
         return replace(
             row,

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 Tensor = torch.Tensor
 
-_BLOCK = 1024
+_BLOCK = 256
+_PROMISING = 16
+"""Inputs that failed in a batch and are decided alone before all the others."""
 
 
 @contextmanager
@@ -82,14 +84,16 @@ def _answer(job: Job, failure: Failure, unit: int) -> _Answer:
     if listed is None:
         return _Answer("unknown", message=f"the set has more than {limit} inputs, or a real coordinate moves")
     x = torch.from_numpy(listed).to(job.x.dtype)
-    f = failure.rows(torch.full((len(x),), unit))
     # A batch may round differently, so it only says where to look first.
-    promising = f(_decisions(job, x, unit, _BLOCK), x)
-    for chosen in (x[promising], x):
-        decided = _decisions(job, chosen, unit, 1)
+    batch = _decisions(job, x, unit, alone=False)
+    if len(batch) < len(x):
+        return _Answer("timeout", len(x))
+    promising = failure.rows(torch.full((len(x),), unit))(batch, x)
+    for chosen in (x[promising][:_PROMISING], x):
+        decided = _decisions(job, chosen, unit, alone=True)
         if len(decided) < len(chosen):
             return _Answer("timeout", len(x))
-        fails = (f if chosen is x else failure.rows(torch.full((len(chosen),), unit)))(decided, chosen)
+        fails = failure.rows(torch.full((len(chosen),), unit))(decided, chosen)
         if bool(fails.any()):
             return _Answer("broken", len(x), witness=chosen[fails][0])
     if bool((decided < REJECTED).any()):
@@ -97,12 +101,12 @@ def _answer(job: Job, failure: Failure, unit: int) -> _Answer:
     return _Answer("certified", len(x))
 
 
-def _decisions(job: Job, x: Tensor, unit: int, size: int) -> Tensor:
-    """Decisions of ``x`` (n, *shape) in batches of ``size``; fewer of them behind the deadline."""
+def _decisions(job: Job, x: Tensor, unit: int, *, alone: bool) -> Tensor:
+    """Decisions of ``x`` (n, *shape); fewer of them behind the deadline."""
     decided = [torch.empty(0, dtype=torch.int64)]
-    for start in range(0, len(x), size):
-        if size == 1 and job.deadline is not None and time.monotonic() >= job.deadline:
+    for start in range(0, len(x), _BLOCK):
+        if job.deadline is not None and time.monotonic() >= job.deadline:
             break
-        block = x[start : start + size]
-        decided.append(job.oracle.decisions(block, torch.full((len(block),), unit)))
+        block = x[start : start + _BLOCK]
+        decided.append(job.oracle.decisions(block, torch.full((len(block),), unit), alone=alone))
     return torch.cat(decided)
