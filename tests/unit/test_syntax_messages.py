@@ -257,3 +257,9 @@ def test_every_example_in_the_messages_is_right() -> None:
         assert any(result.tree is not None for result in results), word
     for word, example in DECLARATIONS.items():
         assert read("tm 1\n" + example.replace("{ … }", "{ }")).tree is not None, word
+
+
+def test_depth_is_bounded_where_the_parser_recovers_too() -> None:
+    """The error stands behind a value that was not reduced yet and is too deep."""
+    found = [d.code for d in read("tm 1 threat t on m over d { allow: linf <= " + "-" * 120 + "1 ( }").diagnostics]
+    assert "TM008" in found

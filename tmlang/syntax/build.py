@@ -231,8 +231,10 @@ class Builder(ThreatBuilder):
     def property(self, where: Span, name: ast.Name, model: ast.Name, *clauses: ast.Clause) -> ast.Property:
         return ast.Property(where, self._doc(where), clauses, name, model)
 
-    def shift(self, where: Span, name: ast.Name, model: ast.Name, data: ast.Name, *clauses: ast.Clause) -> ast.Shift:
-        return ast.Shift(where, self._doc(where), clauses, name, model, data)
+    def shift(
+        self, where: Span, name: ast.Name, parameters: Any, model: ast.Name, data: ast.Name, *clauses: ast.Clause
+    ) -> ast.Shift:
+        return ast.Shift(where, self._doc(where), clauses, name, parameters or (), model, data)
 
     def suite(self, where: Span, name: ast.Name, parameters: Any, *clauses: ast.Clause) -> ast.Suite:
         return ast.Suite(where, self._doc(where), clauses, name, parameters or ())

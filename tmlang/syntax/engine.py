@@ -154,9 +154,8 @@ class _Run:
         if not lines & self.odd_lines:
             trouble = Trouble(self.file, self.table, *self.shifted, self.tokens, place)
             self.diagnostics.append(explain(trouble))
-        if len(self.diagnostics) >= MAX_DIAGNOSTICS:
+        if len(self.diagnostics) >= MAX_DIAGNOSTICS or not self._settle():
             return None
-        self._settle()
         begins = [self.table.states[state].begins for state in self.states]
         module = max(i for i, kind in enumerate(begins) if kind == "declaration")
         block = max(i for i, kind in enumerate(begins) if kind)
@@ -172,8 +171,9 @@ class _Run:
             place += 1
         return None
 
-    def _settle(self) -> None:
-        """Reduce what is complete, so that the stacks end where a clause, a member or a declaration may begin."""
+    def _settle(self) -> bool:
+        """Reduce what is complete, so that the stacks end where a clause, a member or a declaration may begin;
+        ``False`` when the tree gets too deep."""
         rows, rules = self.table.states, self.table.rules
         for kind in ("}", "claim"):
             states, path = self.states.copy(), []
@@ -183,9 +183,8 @@ class _Run:
                 del states[-rule.size :]
                 states.append(rows[states[-1]].gotos[rule.origin])
             if action > 0 and rows[states[-1]].begins:
-                for rule in path:
-                    self._reduce(rule)
-                return
+                return all(self._reduce(rule) for rule in path)
+        return True
 
     def _is_declaration(self, place: int, module: int) -> bool:
         """A declaration word at the start of a line, and before a name, a string or a brace."""

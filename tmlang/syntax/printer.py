@@ -225,7 +225,7 @@ def _header(node: ast.Declaration) -> str:
         case ast.Property():
             return f"property {node.name.text} on {node.model.text}"
         case ast.Shift():
-            return f"shift {node.name.text} on {node.model.text} over {node.data.text}"
+            return f"shift {_signature(node)} on {node.model.text} over {node.data.text}"
         case ast.Suite():
             return f"suite {_signature(node)}"
         case ast.Evaluate():
@@ -234,7 +234,7 @@ def _header(node: ast.Declaration) -> str:
     return "report"
 
 
-def _signature(node: ast.Threat | ast.Suite) -> str:
+def _signature(node: ast.Threat | ast.Shift | ast.Suite) -> str:
     return node.name.text + (arguments(node.parameters) if node.parameters else "")
 
 

@@ -241,6 +241,6 @@ _SPELL: dict[type, Callable[[Any], str]] = {
     ast.StopAfter: lambda n: words("after", n.time),
     ast.Curve: lambda n: words(n.parameter, "over", n.values),
     ast.Figures: lambda n: commas(n.calls),
-    ast.Parameter: lambda n: words(n.name, *maybe("=", n.default)),
+    ast.Parameter: lambda n: words(n.name, *maybe("=", n.default), *maybe("in", n.among)),
     ast.RoundsTo: lambda n: words("rounds to", n.value),
 }

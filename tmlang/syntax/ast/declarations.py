@@ -142,10 +142,12 @@ class Space(Declaration):
 
 @dataclass(frozen=True, slots=True)
 class Parameter(Node):
-    """A parameter of a threat or suite, with its default: ``radius = 8/255``."""
+    """A parameter of a threat, shift or suite, with its default and what it may be: ``radius = 8/255``,
+    ``radius = 8/255 in [1/255, 16/255]``, ``version in {"0.1"}``."""
 
     name: Name
     default: Value | None = None
+    among: Range | Choice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ class Property(Block):
 @dataclass(frozen=True, slots=True)
 class Shift(Block):
     name: Name
+    parameters: tuple[Parameter, ...]
     model: Name
     data: Name
 
