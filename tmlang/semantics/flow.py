@@ -156,8 +156,7 @@ def _normalize(world: World, flow: Flow, w: Written) -> Flow:
         world.report("TM304", "the input is normalized here for the second time", w.call, labels=labels)
         return flow
     mean, std = _fits(world, flow, w, "mean"), _fits(world, flow, w, "std")
-    unlike = mean and std and len(mean) != len(std) and min(len(mean), len(std)) > 1  # said already, or nothing is known
-    if mean is None or std is None or unlike or _no_spread(world, std, w):
+    if mean is None or std is None or _no_spread(world, std, w) or _unlike(mean, std):
         return replace(flow, ranges=None, affine=None, normalized=w.call.span)
     if not flow.features:
         _plausible(world, flow, mean, w)
@@ -166,6 +165,11 @@ def _normalize(world: World, flow: Flow, w: Written) -> Flow:
     pairs = [(mean[i if len(mean) > 1 else 0], std[i if len(std) > 1 else 0]) for i in range(n)]
     mapped = _mapped(flow, tuple(1 / s for _, s in pairs), tuple(-m / s for m, s in pairs))
     return replace(mapped, normalized=w.call.span)
+
+
+def _unlike(mean: tuple[Fraction, ...], std: tuple[Fraction, ...]) -> bool:
+    """Of different lengths, which was said already, or nothing is known about what they are for."""
+    return len(mean) != len(std) and min(len(mean), len(std)) > 1
 
 
 def _no_spread(world: World, std: tuple[Fraction, ...], w: Written) -> bool:
@@ -206,8 +210,7 @@ def _in_order(world: World, flow: Flow, mean: tuple[Fraction, ...], w: Written) 
 
 def _denormalize(world: World, flow: Flow, w: Written) -> Flow:
     mean, std = _fits(world, flow, w, "mean"), _fits(world, flow, w, "std")
-    unlike = mean and std and len(mean) != len(std) and min(len(mean), len(std)) > 1  # said already, or nothing is known
-    if mean is None or std is None or unlike or _no_spread(world, std, w):
+    if mean is None or std is None or _no_spread(world, std, w) or _unlike(mean, std):
         return replace(flow, ranges=None, affine=None, normalized=None)
     return replace(_mapped(flow, std, mean), normalized=None)
 
