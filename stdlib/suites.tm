@@ -1,11 +1,27 @@
 tm 1
 
 ## AutoAttack, standard: Croce and Hein, Reliable evaluation of adversarial robustness with an ensemble of diverse
-## parameter-free attacks (ICML 2020), section 5 and appendix; spelled out attack by attack with the published settings:
-## 100 iterations and one restart each, nine targets, 5,000 queries. Linf and l2.
-suite autoattack_standard(version) {
+## parameter-free attacks (ICML 2020), section 5, spelled out attack by attack with the published settings: 100 iterations
+## and one restart each, nine targets, 5,000 queries. It needs four classes or more.
+suite autoattack_standard(version in {"0.1"}) {
   attack:  apgd_ce = native.apgd(loss: ce, steps: 100, restarts: 1)
   attack:  apgd_t = native.apgd_targeted(steps: 100, restarts: 1, targets: 9)
   attack:  fab_t = native.fab_targeted(steps: 100, restarts: 1, targets: 9)
   attack:  square = native.square(queries: 5000, restarts: 1, p_init: 4/5)
+}
+
+## For a first look, and for two or three classes: two losses and no more. What survives it says little.
+suite fast(steps = 20) {
+  attack:  apgd_ce = native.apgd(loss: ce, steps: steps, restarts: 1)
+  attack:  pgd = native.pgd(steps: steps, restarts: 1)
+}
+
+## For attackers who see scores and nothing else.
+suite black_box(limit = 5000) {
+  attack:  square = native.square(queries: limit, restarts: 1, p_init: 4/5)
+}
+
+## For threats that minimize l2: the nearest failure by gradients.
+suite minimal_distance(steps = 1000) {
+  attack:  cw = foolbox.L2CarliniWagnerAttack(steps: steps, binary_search_steps: 9)
 }

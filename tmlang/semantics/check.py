@@ -157,24 +157,23 @@ class _Reading:
             "space": lambda: spaces.space_of(world, entry),
             "model": lambda: models.model_of(world, entry),
             "data": lambda: data.data_of(world, entry),
-            "threat": lambda: self._threat(entry),
-            "property": lambda: properties.subject_of(world, entry),
-            "shift": lambda: properties.subject_of(world, entry),
+            "threat": lambda: self._with_parameters(entry),
+            "property": lambda: properties.property_of(world, entry),
+            "shift": lambda: self._with_parameters(entry),
             "suite": lambda: self._suite(entry),
             "evaluation": lambda: evaluations.evaluation_of(world, entry),
         }
         make[entry.kind]()
 
-    def _threat(self, entry: Entry) -> None:
-        """A threat without parameters is part of the program; one with them is checked by itself and left out."""
+    def _with_parameters(self, entry: Entry) -> None:
+        """A threat or shift is part of the program; one with parameters is checked by itself and left out."""
         bound = instances.unbound(entry)
-        name = self.world.names.of(entry)
-        if not bound:
-            threats.threat_of(self.world, entry, {}, name, entry.node.name)
-        else:
-            apart = World(self.world.overrides, self.world.diagnostics, self.world.names, self.world.texts)
-            apart.made.update(self.world.made)
-            threats.threat_of(apart, entry, bound, name, entry.node.name)
+        world = self.world
+        if bound:
+            world = World(world.overrides, world.diagnostics, world.names, world.texts)
+            world.made.update(self.world.made)
+        make = threats.threat_of if entry.kind == "threat" else properties.shift_of
+        make(world, entry, bound, self.world.names.of(entry), entry.node.name)
 
     def _suite(self, entry: Entry) -> None:
         evaluations.spelled_out(self.world, Env(entry.file, instances.unbound(entry)), entry.node, (entry,))

@@ -42,11 +42,12 @@ def evaluation_of(world: World, entry: Entry) -> KnownEvaluation | None:
 
 
 def subject_of(world: World, entry: Entry, bound: dict[str, Bound], suffix: str, at: ast.Name) -> KnownSubject | None:
-    """The instance of a threat, or a property or shift, by its entry."""
-    if entry.kind == "threat":
-        name = instances.called(world.names.of(entry), bound, world) + suffix
-        return threats.threat_of(world, entry, bound, name, at)
-    return properties.subject_of(world, entry)
+    """The instance of a threat or shift, or a property, by its entry."""
+    if entry.kind == "property":
+        return properties.property_of(world, entry)
+    name = instances.called(world.names.of(entry), bound, world) + suffix
+    make = threats.threat_of if entry.kind == "threat" else properties.shift_of
+    return make(world, entry, bound, name, at)
 
 
 def _evaluation(world: World, entry: Entry) -> KnownEvaluation | None:
@@ -282,17 +283,7 @@ def _over_param(
 def in_range(world: World, param: Entry, number: Fraction, at: ast.Node) -> bool:
     """Whether a value of a param lies in the range that the param declares; reported if not."""
     written: ast.Range | None = param.node.range
-    if written is None:
-        return True
-    ends = [values.number(world, Env(param.file), e) for e in (written.low, written.high)]
-    low, high = ends
-    if low is None or high is None:
-        return False
-    inside = low < number < high if written.open else low <= number <= high
-    if not inside:
-        shown = show(number) if isinstance(at, ast.Name) else world.said(at)
-        world.report("TM211", f"{shown} lies outside {world.said(written)}, the range of {param.name}", at)
-    return inside
+    return written is None or values.in_range(world, Env(param.file), written, param.name, number, at)
 
 
 # --- together ---------------------------------------------------------------------------------------------------

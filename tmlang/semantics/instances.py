@@ -17,6 +17,7 @@ def bind(world: World, env: Env, entry: Entry, args: tuple[ast.Arg, ...], at: as
     """The parameters of a threat or suite with the written arguments, then the defaults; ``None`` after a report."""
     parameters: tuple[ast.Parameter, ...] = getattr(entry.node, "parameters", ())
     known = {p.name.text: p for p in parameters}
+    home = Env(entry.file)
     bound: dict[str, Bound] = {}
     ok = True
     for arg in args:
@@ -27,8 +28,8 @@ def bind(world: World, env: Env, entry: Entry, args: tuple[ast.Arg, ...], at: as
             world.report("TM114", f"{arg.name.text}: is given twice", arg.name)
         else:
             bound[arg.name.text] = _argument(world, env, arg.value)
-            ok = ok and bound[arg.name.text] is not None
-    home = Env(entry.file)
+            fits = _among(world, home, known[arg.name.text], bound[arg.name.text], arg.value)
+            ok = ok and fits and bound[arg.name.text] is not None
     for name, parameter in known.items():
         if name in bound:
             continue
@@ -38,6 +39,20 @@ def bind(world: World, env: Env, entry: Entry, args: tuple[ast.Arg, ...], at: as
         else:
             bound[name] = _argument(world, home, parameter.default)
     return {p: bound[p] for p in known} if ok else None
+
+
+def _among(world: World, home: Env, parameter: ast.Parameter, got: Bound, at: ast.Node) -> bool:
+    """Whether a value is one that the parameter may have; reported if not."""
+    among, name = parameter.among, parameter.name.text
+    if among is None or got is None:
+        return True
+    if isinstance(among, ast.Range):
+        return values.in_range(world, home, among, name, got, at)
+    words = [i.value if isinstance(i, ast.String) else i.text for i in among.items]
+    if (got.name if isinstance(got, Symbol | Entry) else got) in words:
+        return True
+    world.report("TM211", f"{world.said(at)} is not one of {world.said(among)}, which {name} may be", at)
+    return False
 
 
 def unbound(entry: Entry) -> dict[str, Bound]:

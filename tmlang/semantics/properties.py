@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Literal, cast
 
@@ -10,7 +11,7 @@ from tmlang.meaning.threats import Property, Shift
 from tmlang.meaning.values import Symbol, Value
 from tmlang.semantics import clauses, data, decisions, distances, models, values
 from tmlang.semantics.models import KnownModel
-from tmlang.semantics.scope import Entry, Env, World
+from tmlang.semantics.scope import Bound, Entry, Env, World
 from tmlang.semantics.spaces import doc
 from tmlang.semantics.threats import KnownSubject
 from tmlang.syntax import ast
@@ -18,9 +19,15 @@ from tmlang.syntax import ast
 _MIRRORED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "==": "=="}
 
 
-def subject_of(world: World, entry: Entry) -> KnownSubject | None:
-    make = _property if entry.kind == "property" else _shift
-    return world.once(entry, entry.node.name, lambda: make(world, entry))
+def property_of(world: World, entry: Entry) -> KnownSubject | None:
+    """The checked property."""
+    return world.once(entry, entry.node.name, lambda: _property(world, entry))
+
+
+def shift_of(world: World, entry: Entry, bound: Mapping[str, Bound], name: str, at: ast.Name) -> KnownSubject | None:
+    """The instance of a shift with its parameters bound; ``name`` is what the instance is called in the program."""
+    key = (entry, tuple(bound.items()))
+    return world.once(key, at, lambda: _shift(world, entry, Env(entry.file, bound), name))
 
 
 def _property(world: World, entry: Entry) -> KnownSubject | None:
@@ -120,8 +127,8 @@ def _alternative(world: World, env: Env, node: ast.Condition, known: KnownModel)
     return None if name is None or number is None else (name, node.op, number)
 
 
-def _shift(world: World, entry: Entry) -> KnownSubject | None:
-    node, env = cast(ast.Shift, entry.node), Env(entry.file)
+def _shift(world: World, entry: Entry, env: Env, name: str) -> KnownSubject | None:
+    node = cast(ast.Shift, entry.node)
     known = models.model(world, env, node.model)
     examples = data.data(world, env, node.data)
     found = clauses.once_each(world, node)
@@ -136,7 +143,7 @@ def _shift(world: World, entry: Entry) -> KnownSubject | None:
     if not complete or known is None or examples is None or call is None or interval is None:
         return None
     made = Shift(
-        world.names.of(entry),
+        name,
         known.meaning.name,
         examples.meaning.name,
         call,

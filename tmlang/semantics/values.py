@@ -236,6 +236,18 @@ def whole(
     return int(got)
 
 
+def in_range(world: World, env: Env, written: ast.Range, name: str, got: object, at: ast.Node) -> bool:
+    """Whether a value lies in the range that ``name`` is declared with; reported if not."""
+    low, high = number(world, env, written.low), number(world, env, written.high)
+    if low is None or high is None:
+        return False
+    if isinstance(got, Fraction) and (low < got < high if written.open else low <= got <= high):
+        return True
+    shown = show(got) if isinstance(got, Fraction) and isinstance(at, ast.Name) else world.said(at)
+    world.report("TM211", f"{shown} lies outside {world.said(written)}, the range of {name}", at)
+    return False
+
+
 def share(world: World, env: Env, node: ast.Value, what: str) -> Fraction | None:
     """A number strictly between 0 and 1, such as a confidence; ``99`` is taken for a forgotten ``%``."""
     got = number(world, env, node)
