@@ -168,9 +168,6 @@ def run(seed: int, numbers: range, parse_only: bool) -> list[tuple[int, str]]:
             wrong = f"took {time.process_time() - start:.1f} s"
         if wrong is not None:
             failures.append((number, wrong))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    if peak > MEBIBYTES:
-        failures.append((numbers.start, f"the process grew to {peak} MiB"))
     return failures
 
 
@@ -197,7 +194,7 @@ def main() -> int:
     done, failed = 0, 0
     with multiprocessing.get_context("fork").Pool(args.jobs) as pool:
         work = [(args.seed, chunk, args.parse_only) for chunk in _chunks(args.inputs, 2_000)]
-        for (_, chunk, _), failures in zip(work, pool.imap(_star, work), strict=True):
+        for (_, chunk, _), failures in zip(work, pool.imap(_work, work), strict=True):
             done += len(chunk)
             for number, wrong in failures:
                 failed += 1
@@ -209,8 +206,13 @@ def main() -> int:
     return int(failed > 0)
 
 
-def _star(job: tuple[int, range, bool]) -> list[tuple[int, str]]:
-    return run(*job)
+def _work(job: tuple[int, range, bool]) -> list[tuple[int, str]]:
+    """A share of the inputs in a process of its own, whose memory is watched."""
+    failures = run(*job)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    if peak > MEBIBYTES:
+        failures.append((job[1].start, f"the process grew to {peak} MiB"))
+    return failures
 
 
 if __name__ == "__main__":
