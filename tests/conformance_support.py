@@ -34,6 +34,8 @@ SHORT: dict[str, dict[str, Any]] = {
         "binary_search_steps": Fraction(2),
         "initial_const": Fraction(1),
     },
+    "native.apgd": {"steps": Fraction(25)},
+    "native.apgd_targeted": {"steps": Fraction(10), "targets": Fraction(3)},
     "foolbox.L2PGD": {"steps": Fraction(20)},
     "foolbox.LinfPGD": {"steps": Fraction(20)},
 }

@@ -85,7 +85,8 @@ class Oracle:
     def logits(self, x: torch.Tensor, units: torch.Tensor | None = None) -> torch.Tensor:
         """Outputs (n, K) for rows ``x`` that belong to ``units``; differentiable in ``x`` only under ``white_box``.
 
-        Raises :class:`AccessDenied` below ``scores``, :class:`QueryLimit` when a unit's rows do not fit any more.
+        Raises :class:`AccessDenied` below ``scores``, and below ``white_box`` when ``x`` wants gradients;
+        :class:`QueryLimit` when a unit's rows do not fit any more.
         """
         return self._outputs(x, units)[:, : self.classes]
 
@@ -101,6 +102,8 @@ class Oracle:
     def _outputs(self, x: torch.Tensor, units: torch.Tensor | None) -> torch.Tensor:
         if self.level not in ("white_box", "scores", "transfer"):
             raise AccessDenied(f"scores asked under access `{self.level}`")
+        if x.requires_grad and self.level != "white_box":
+            raise AccessDenied(f"gradients asked under access `{self.level}`")
         self._count(x.shape[0], units, self._rows)
         if self.level == "white_box" and x.requires_grad:
             out: torch.Tensor = self._view(x)
