@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
-from typing import Literal, cast
+from typing import cast
 
-from tmlang.base.frozen import dataclass
 from tmlang.diagnostics.model import Edit, Fix, Label
 from tmlang.diagnostics.suggest import did_you_mean, either, nearest
 from tmlang.meaning.evaluations import Claim, Measured, RoundsTo
@@ -15,24 +13,12 @@ from tmlang.meaning.values import Quantity, Symbol, Value
 from tmlang.semantics import distances, evaluations, values
 from tmlang.semantics.builtins import QUANTITIES, QuantityRow, Subject
 from tmlang.semantics.evaluations import KnownEvaluation
+from tmlang.semantics.evidence import Op, Side, differs, mirrored, sampled, supported
 from tmlang.semantics.scope import Env, World
 from tmlang.semantics.values import show
 from tmlang.syntax import ast
 
-Op = Literal["<=", ">=", "<", ">", "==", "rounds_to", "holds"]
-
 _AVERAGES = ("mean", "average", "avg", "sum", "median", "min", "max")
-_UPPER, _LOWER, _BOTH = frozenset({"<=", "<"}), frozenset({">=", ">"}), frozenset({"==", "rounds_to"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """A measured quantity with what is known of it."""
-
-    meaning: Measured
-    row: QuantityRow
-    known: KnownEvaluation
-    node: ast.Call
 
 
 def claim(world: World, env: Env, node: ast.Claim) -> Claim | None:
@@ -44,14 +30,14 @@ def claim(world: World, env: Env, node: ast.Claim) -> Claim | None:
     if left.meaning.quantity == "holds" or node.op is None:
         return _verdict(world, node, left)
     right = _right(world, env, node, left)
-    if right is None or not _evidence(world, node, left):
+    if right is None or not supported(world, left, cast(Op, node.op)):
         return None
-    if node.population and not _sampled(world, node, left):
+    if node.population and not sampled(world, node, left):
         return None
     return Claim(node.text.value, left.meaning, node.op, right[0], right[1], population, node.span)
 
 
-def _verdict(world: World, node: ast.Claim, left: _Side) -> Claim | None:
+def _verdict(world: World, node: ast.Claim, left: Side) -> Claim | None:
     """``holds(e)`` stands alone, every other quantity is compared."""
     if left.meaning.quantity != "holds":
         name = left.meaning.quantity
@@ -66,7 +52,7 @@ def _verdict(world: World, node: ast.Claim, left: _Side) -> Claim | None:
 # --- quantities -------------------------------------------------------------------------------------------------
 
 
-def _measured(world: World, env: Env, node: ast.Value) -> _Side | None:
+def _measured(world: World, env: Env, node: ast.Value) -> Side | None:
     """``survival(aa, part: flat)``."""
     if not isinstance(node, ast.Call):
         world.report("TM609", "a claim begins with a quantity of an evaluation, such as survival(aa)", node)
@@ -82,7 +68,7 @@ def _measured(world: World, env: Env, node: ast.Value) -> _Side | None:
     args = _arguments(world, env, node, row, known)
     if args is None:
         return None
-    return _Side(Measured(name, known.meaning.name, args, node.span), row, known, node)
+    return Side(Measured(name, known.meaning.name, args, node.span), row, known, node)
 
 
 def _no_quantity(world: World, node: ast.Call) -> None:
@@ -263,7 +249,7 @@ def _on_curve(
 
 
 def _right(
-    world: World, env: Env, node: ast.Claim, left: _Side
+    world: World, env: Env, node: ast.Claim, left: Side
 ) -> tuple[Fraction | RoundsTo | Measured, str | None] | None:
     """The number (in the space's own units), the rounded number or the second quantity, and the written unit."""
     right = node.right
@@ -296,7 +282,7 @@ def _digits(node: ast.Value) -> int | None:
 
 
 def _in_unit_of(
-    world: World, left: _Side, got: Fraction | Quantity, node: ast.Value
+    world: World, left: Side, got: Fraction | Quantity, node: ast.Value
 ) -> tuple[Fraction | None, str | None]:
     """A share is a plain number; a distance is in the unit of the space."""
     unit = got.unit if isinstance(got, Quantity) else None
@@ -310,7 +296,7 @@ def _in_unit_of(
     return distances.common(world, space, range(len(space.cells)), got, node, node), unit
 
 
-def _says_something(world: World, node: ast.Claim, left: _Side, value: Fraction, at: ast.Value) -> bool:
+def _says_something(world: World, node: ast.Claim, left: Side, value: Fraction, at: ast.Value) -> bool:
     """A share lies between 0 and 1; ``>= 45`` without ``%`` would be refuted whatever is measured."""
     if not left.row.share:
         return True
@@ -327,7 +313,7 @@ def _says_something(world: World, node: ast.Claim, left: _Side, value: Fraction,
     return False
 
 
-def _compared(world: World, env: Env, node: ast.Claim, left: _Side, call: ast.Call) -> tuple[Measured, None] | None:
+def _compared(world: World, env: Env, node: ast.Claim, left: Side, call: ast.Call) -> tuple[Measured, None] | None:
     """Two quantities of the same kind over the same examples and the same allowed set."""
     right = _measured(world, env, call)
     if right is None:
@@ -336,101 +322,11 @@ def _compared(world: World, env: Env, node: ast.Claim, left: _Side, call: ast.Ca
         message = f"{left.meaning.quantity} and {right.meaning.quantity} are numbers of different kinds"
         world.report("TM605", message, call)
         return None
-    why = _differs(left, right)
+    why = differs(left, right)
     if why is not None:
         message = f"{why}: numbers from different sets do not compare"
         world.report("TM605", message, call, labels=(Label(left.node.span, "compared with this"),))
         return None
-    if not _evidence_of(world, right, _mirrored(node.op)):
+    if not supported(world, right, mirrored(node.op)):
         return None
     return right.meaning, None
-
-
-def _mirrored(op: str | None) -> Op:
-    return cast(Op, {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}.get(op or "", op))
-
-
-def _differs(left: _Side, right: _Side) -> str | None:
-    """In what two quantities speak of different things; the model may differ, and the access for the same suite."""
-    a, b = left.known.subject.meaning, right.known.subject.meaning
-    here, there = left.known.meaning.name, right.known.meaning.name
-    if type(a) is not type(b):
-        return f"{here} and {there} are of different kinds"
-    if left.row.everywhere and right.row.everywhere:
-        same = isinstance(a, Threat | Shift) and isinstance(b, Threat | Shift) and a.data == b.data
-        return None if same else f"{here} and {there} have different examples"
-    if not isinstance(a, Threat) or not isinstance(b, Threat):
-        return None if replace(a, name="", model="") == replace(b, name="", model="") else f"{here} and {there} differ"
-    names = {
-        "data": "have different examples",
-        "minimize": "measure different distances",
-        "mutable": "move different parts",
-        "goal": "have different goals",
-        "clean_errors": "treat clean errors differently",
-        "rejected": "treat rejections differently",
-        "success": "count successes differently",
-        "perturbation": "differ in what one perturbation is for",
-        "nature": "draw from different worlds",
-    }
-    if a.allow != b.allow:
-        return _radii(here, there, a, b)
-    return next(
-        (f"{here} and {there} {why}" for field, why in names.items() if getattr(a, field) != getattr(b, field)), None
-    )
-
-
-def _radii(here: str, there: str, a: Threat, b: Threat) -> str:
-    one, other = getattr(a.allow, "radius", None), getattr(b.allow, "radius", None)
-    if isinstance(one, Fraction) and isinstance(other, Fraction) and one != other:
-        return f"{there} allows {show(other)} and {here} {show(one)}"
-    return f"{here} and {there} allow different sets"
-
-
-# --- evidence ---------------------------------------------------------------------------------------------------
-
-
-def _evidence(world: World, node: ast.Claim, left: _Side) -> bool:
-    return _evidence_of(world, left, cast(Op, node.op))
-
-
-def _evidence_of(world: World, side: _Side, op: Op) -> bool:
-    """Whether the stages of an evaluation can prove a claim in this direction."""
-    roles, quantity = side.known.roles, side.meaning.quantity
-    complete = bool(roles & {"decide_exactly", "enumerate"})
-    lower, upper = complete or "certify" in roles, complete or "attack" in roles
-    at, name = side.node.path, side.known.meaning.name
-    if quantity in ("certified", "certificate_coverage") and not lower:
-        help = "add certify: …, or claim the survival"
-        world.report("TM602", f"no stage of {name} can certify anything; attacks only give upper bounds", at, help=help)
-        return False
-    if quantity in ("survival", "attack_coverage", "attack_success", "median_distance") and not upper:
-        world.report("TM619", f"no stage of {name} searches for failures", at, help="add attack: … or enumerate: …")
-        return False
-    if quantity not in ("robust_accuracy", "robust_rate"):
-        return True
-    if op in _LOWER | _BOTH and not lower:
-        help = "write survival, or add a certificate"
-        message = f"the attacks of {name} prove that {quantity} is at most their survival, and no lower bound"
-        world.report("TM601", message, at, help=help)
-        return False
-    if op in _UPPER | _BOTH and not upper:
-        help = "add attack: …, or claim certified"
-        world.report("TM614", f"the certificates of {name} prove lower bounds, and no upper one", at, help=help)
-        return False
-    return True
-
-
-def _sampled(world: World, node: ast.Claim, left: _Side) -> bool:
-    """A claim about the population needs examples that were drawn from it."""
-    examples = left.known.subject.data
-    assert node.population is not None
-    if examples is None:
-        world.report("TM612", "a property has no examples, and speaks of no population", node.population)
-        return False
-    made = examples.meaning
-    if made.sampling is None and not any(t.kind == "sample" for t in made.takes):
-        message = f"{made.name} was chosen, not drawn: nothing follows for the population"
-        help = 'take: sample 500 seed 0, or sampling: "…" in the data declaration'
-        world.report("TM612", message, node.population, help=help)
-        return False
-    return True

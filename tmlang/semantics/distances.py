@@ -97,15 +97,12 @@ def _derived(world: World, model: KnownModel, name: ast.Name, got: Amount | None
 
 def _close(value: Fraction) -> str:
     """Six significant digits, rounded towards zero so that a ball written with them lies within the meant one."""
-    exact = show(value)
-    if "/" not in exact and "e" not in exact and len(exact) <= 9:
-        return exact
-    scale = Fraction(10) ** max(0, 5 - len(str(int(value))) + 1)
-    while value and int(value * scale) < 10**5:
+    scale = Fraction(1)
+    while value and abs(value * scale) < 10**5:
         scale *= 10
-    return (
-        show(Fraction(int(value * scale), 1) / scale) if scale <= 10**6 else f"{float(int(value * scale) / scale):.6g}"
-    )
+    short = Fraction(int(value * scale)) / scale
+    digits = len(str(scale.numerator)) - 1
+    return f"{float(short):.{digits}f}".rstrip("0").rstrip(".") if digits else show(short)
 
 
 def _each(numbers: list[str], flow: Flow) -> str:
