@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from syntax_support import needs_shared, read, shared_specs
 
@@ -201,3 +203,14 @@ def test_published_specs_keep_their_meaning_and_nearly_their_layout(path) -> Non
     assert laid_out(formatted) == formatted
     changed = [line for line in unified_diff(Source("", text), formatted).splitlines()[2:] if line[:1] in "+-"]
     assert len(changed) <= 12 or ".wrong-" in path.name
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("folder", ["stdlib", "specs"])
+def test_what_we_ship_is_laid_out(folder: str) -> None:
+    paths = sorted((ROOT / folder).rglob("*.tm"))
+    assert paths
+    for path in paths:
+        assert laid_out(path.read_text(encoding="utf-8")) == path.read_text(encoding="utf-8"), path
