@@ -25,10 +25,11 @@ _LEAST = Fraction(1, 2**1074)
 
 
 class Change:
-    """The change from originals ``x0`` to ``x`` (both (N, size), on the grid of ``domain``)."""
+    """The change from originals ``x0``, which lie on the grid of ``domain``, to ``x`` (both (N, size)). ``k`` and ``on``
+    are the indices of ``x`` and where it is on the grid; where not, only :attr:`approximate` says how far it went."""
 
-    def __init__(self, domain: Domain, x: Values, x0: Values, k: Indices, k0: Indices) -> None:
-        self.domain, self.x, self.x0, self.k = domain, x, x0, k
+    def __init__(self, domain: Domain, x: Values, x0: Values, k: Indices, on: Flags, k0: Indices) -> None:
+        self.domain, self.x, self.x0, self.k, self.on = domain, x, x0, k, on
         self.steps = k - k0
 
     @cached_property
@@ -42,7 +43,8 @@ class Change:
         out = self.x.astype(np.float64) - self.x0.astype(np.float64)
         for columns, lattice, _ in self.domain.groups:
             if lattice is not None:
-                out[:, columns] = self.steps[:, columns] * float(lattice.step)
+                whole = self.steps[:, columns] * float(lattice.step)
+                out[:, columns] = np.where(self.on[:, columns], whole, out[:, columns])
         return out
 
     def exact(self, row: int, coordinate: int) -> Fraction:

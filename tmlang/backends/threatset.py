@@ -247,7 +247,7 @@ class ThreatSet:
             return [(good, good) for _ in self.branches]
         part = self if len(at) == len(self) else self.rows(at)
         flat = x.reshape(self._flat.shape)[at].astype(self.domain.dtype)
-        change = Change(self.domain, flat, part._flat, self.domain.indices(flat)[0], part._indices)
+        change = Change(self.domain, flat, part._flat, *self.domain.indices(flat), part._indices)
         held = []
         for b, branch in enumerate(self.branches):
             inside, near = np.zeros((2, len(self)), np.bool_)
@@ -279,7 +279,7 @@ class ThreatSet:
     def change(self, x: Values) -> Change:
         """The change from the originals to finite ``x`` (N, *shape)."""
         flat = x.reshape(self._flat.shape).astype(self.domain.dtype)
-        return Change(self.domain, flat, self._flat, self.domain.indices(flat)[0], self._indices)
+        return Change(self.domain, flat, self._flat, *self.domain.indices(flat), self._indices)
 
     def distances(self, x: Values) -> Mapping[str, Values]:
         """``linf``, ``l2``, ``l1`` (float64, NaN where the mutable units differ), ``l0`` (int64) and ``own``: in the
