@@ -169,7 +169,7 @@ class _Walk:
         return value.detach(), gradient.reshape(x.shape), going
 
     def advance(self, s: Climb, *, momentum: bool, last: bool) -> None:
-        stepped = self.terrain.project(torch.addcmul(s.x, s.step, self.terrain.ascent(s.gradient, s.share)))
+        stepped = self.terrain.project(torch.addcmul(s.x, s.step, self.terrain.ascent(s.x, s.gradient, s.share)))
         if momentum:
             moved = torch.lerp(s.x, stepped, MOMENTUM).add_(s.x - s.previous, alpha=1 - MOMENTUM)
             stepped = self.terrain.project(moved)
@@ -208,11 +208,13 @@ def _review(s: Climb, span: int) -> None:
 
 def _review_sparse(s: Climb, centre: Tensor) -> None:
     """In l1 the share of coordinates that a step moves follows the support of the best point; where that still shrinks
-    the walk goes back to it with full steps, else steps get shorter (Croce & Hein, ICML 2021, section 4)."""
+    the walk goes back to it with full steps, else steps get shorter (Croce & Hein, ICML 2021, section 4). Where nothing
+    got better the share falls further: equal steps on a fixed few coordinates are undone by the projection."""
+    idle = (s.best_loss == s.reviewed_loss)[:, None]
     support = (s.best_x != centre).sum(dim=1, keepdim=True).to(s.x.dtype)
     shrinks = support < 0.95 * s.support
-    s.share = support / s.x.shape[1] / 1.5
+    s.share = torch.where(idle, s.share, support / s.x.shape[1]) / 1.5
     s.step = torch.where(shrinks, 1.0, (s.step / 1.5).clamp(min=0.1))
     s.x = torch.where(shrinks, s.best_x, s.x)
     s.gradient = torch.where(shrinks, s.best_gradient, s.gradient)
-    s.support = support
+    s.support, s.reviewed_loss = support, s.best_loss

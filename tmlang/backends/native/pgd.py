@@ -54,4 +54,4 @@ def _run(hunt: Hunt, terrain: Terrain, units: Tensor, x: Tensor, loss: Loss) -> 
         if not bool(going.all()):
             rows = torch.nonzero(going).flatten()
             x, gradient, units, terrain = x[rows], gradient[rows], units[rows], terrain.rows(rows)
-        x = terrain.project(x + step * terrain.ascent(gradient))
+        x = terrain.project(x + step * terrain.ascent(x, gradient))

@@ -133,13 +133,16 @@ class Terrain:
         draws = draws.masked_fill(self.region.lower == self.region.upper, 0.0)
         return self.project(self.region.centre + self.radius * draws / _length(draws, self.geometry))
 
-    def ascent(self, gradient: Tensor, share: Tensor | None = None) -> Tensor:
-        """The steepest direction of length 1 in radii: signs in a box, the scaled gradient in l2, and in l1 the signs
-        of the greatest ``share`` (n, 1) of its entries (Tramer & Boneh 2019, section 2.2), of what may move."""
+    def ascent(self, x: Tensor, gradient: Tensor, share: Tensor | None = None) -> Tensor:
+        """The steepest direction of length 1 in radii at ``x``: signs in a box, in l2 the scaled gradient of what may
+        move, in l1 the signs of the greatest ``share`` (n, 1) of its entries (Tramer & Boneh 2019, section 2.2), those
+        apart that are at the edge of the box already."""
         if self.geometry == "linf":
             return torch.sign(gradient).mul_(self.radius)
         free = gradient.masked_fill(self.region.lower == self.region.upper, 0.0)
         if self.geometry == "l1":
+            blocked = ((free > 0) & (x >= self.region.upper)) | ((free < 0) & (x <= self.region.lower))
+            free.masked_fill_(blocked, 0.0)
             size = free.shape[1]
             kept = torch.full((len(free), 1), _SHARE) if share is None else share
             rank = ((1 - kept) * size).long().clamp(0, size - 1)
