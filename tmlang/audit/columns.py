@@ -49,7 +49,8 @@ class Counts:
     ``base`` is A, ``denominator`` is D. ``cc``, ``cw``, ``cr``, ``cu``: clean correct, wrong, rejected, unknown.
     ``broken``: W within the declared access; ``broken_any_access``: W by any access. ``unfinished``: I.
     ``certified``: c; ``certifier_failed``: T; ``denied``: V. ``exempt``: originals outside the declared space that the
-    spec exempts (they stay in A). ``undecided``: units that some stage of any role did not finish.
+    spec exempts (they stay in A). ``undecided``: units that some stage of any role did not finish. ``open``: clean and
+    correct units, neither broken by any access nor certified, that some attack did not finish.
     """
 
     selected: int = 0
@@ -69,6 +70,12 @@ class Counts:
     certifier_failed: int = 0
     denied: int = 0
     undecided: int = 0
+    open: int = 0
+
+    @property
+    def standing(self) -> int:
+        """Clean and correct, searched to the end, neither broken nor proved: what nobody knows more about."""
+        return self.cc - self.broken_any_access - self.certified - self.open
 
 
 @dataclass(frozen=True, slots=True)

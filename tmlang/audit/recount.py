@@ -245,6 +245,7 @@ def threat_counts(r: Recount) -> dict[str, int]:
         "certifier_failed": len(s.failed),
         "denied": len(r.lift(r.over(r.evaluation["stages"], denial), any_target=True)),
         "undecided": len(s.undecided),
+        "open": len(s.unfinished - s.broken_any - s.certified),
     }
 
 

@@ -83,6 +83,7 @@ def from_table(table: pa.Table) -> list[Record]:
 
 def _check(data: dict[str, list[Any]]) -> None:
     for column in COLUMNS:
-        for row, value in enumerate(data[column.name]):
+        values = data[column.name]
+        for value in dict.fromkeys(values):
             if (fault := column.fault(value)) is not None:
-                raise SchemaError(f"row {row}: {column.name} {fault}")
+                raise SchemaError(f"row {values.index(value)}: {column.name} {fault}")

@@ -161,6 +161,7 @@ def _counts(threat: Threat, units: Sequence[Unit], selected: int, not_applicable
         certifier_failed=count(lambda u: u.certifier_failed),
         denied=count(lambda u: u.denied),
         undecided=count(lambda u: u.undecided),
+        open=count(lambda u: u.open and not u.broken_any and not u.certified),
     )
 
 
