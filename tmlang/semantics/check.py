@@ -44,8 +44,8 @@ def check(what: str | Path | Source, *, settings: Mapping[str, str] | None = Non
     if main is None:
         return Checked(None, in_order(diagnostics), sources)
     names = ProgramNames(main)
-    world = World({}, diagnostics, names, {n: s.text for n, s in sources.items()})
-    world = World(_settings(world, main, settings or {}), diagnostics, names, world.texts)
+    world = World({}, diagnostics, names, {f.source.name: f for f in loader.files})
+    world = world.at(_settings(world, main, settings or {}))
     program = _Reading(world, main, loader.files).program()
     found = in_order(diagnostics)
     return Checked(None if has_errors(found) else program, found, sources)
@@ -170,7 +170,7 @@ class _Reading:
         bound = instances.unbound(entry)
         world = self.world
         if bound:
-            world = World(world.overrides, world.diagnostics, world.names, world.texts)
+            world = world.at({})
             world.made.update(self.world.made)
         make = threats.threat_of if entry.kind == "threat" else properties.shift_of
         make(world, entry, bound, self.world.names.of(entry), entry.node.name)

@@ -10,7 +10,7 @@ from tmlang.diagnostics.suggest import did_you_mean, either, nearest
 from tmlang.meaning.evaluations import Claim, Measured, RoundsTo
 from tmlang.meaning.threats import Shift, Threat
 from tmlang.meaning.values import Quantity, Symbol, Value
-from tmlang.semantics import distances, evaluations, values
+from tmlang.semantics import distances, evaluations, mutable, values
 from tmlang.semantics.builtins import QUANTITIES, QuantityRow, Subject
 from tmlang.semantics.evaluations import KnownEvaluation
 from tmlang.semantics.evidence import Op, Side, differs, mirrored, sampled, supported
@@ -231,10 +231,7 @@ def _on_curve(
     world: World, env: Env, name: str, node: ast.Value, known: KnownEvaluation, call: ast.Call
 ) -> Fraction | None:
     curve = next(c for c in known.meaning.curves if c.parameter == name)
-    got = distances.amount(world, env, node)
-    if isinstance(got, Quantity):
-        space = known.subject.model.space
-        got = distances.common(world, space, range(len(space.cells)), got, node, node)
+    got = evaluations.length(world, known.subject, distances.amount(world, env, node), node)
     if got is None:
         return None
     if got not in curve.values:
@@ -292,8 +289,9 @@ def _in_unit_of(
             world.report("TM616", f"{left.meaning.quantity} is a share, and has no '{unit}'", place, help="write 45 %")
             return None, None
         return cast(Fraction, got), None
-    space = left.known.subject.model.space
-    return distances.common(world, space, range(len(space.cells)), got, node, node), unit
+    threat, space = left.known.subject.meaning, left.known.subject.model.space
+    moved = mutable.moved(space, getattr(threat, "mutable", None))
+    return distances.common(world, space, moved, got, node, node), unit
 
 
 def _says_something(world: World, node: ast.Claim, left: Side, value: Fraction, at: ast.Value) -> bool:

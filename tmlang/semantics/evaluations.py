@@ -12,7 +12,7 @@ from tmlang.diagnostics.model import Edit, Fix, Label
 from tmlang.meaning.evaluations import Curve, Evaluation, StageCall
 from tmlang.meaning.threats import Property, Shift, Threat
 from tmlang.meaning.values import Call, Quantity, Symbol
-from tmlang.semantics import clauses, distances, instances, models, properties, threats, values
+from tmlang.semantics import clauses, distances, instances, models, mutable, properties, threats, values
 from tmlang.semantics.builtins import LOGIT_LOSSES
 from tmlang.semantics.scope import Bound, Entry, Env, World
 from tmlang.semantics.spaces import doc
@@ -229,11 +229,8 @@ def _curve(
 def _numbers(world: World, env: Env, node: ast.Curve, subject: KnownSubject) -> tuple[Fraction, ...] | None:
     """The values of a curve, different and not negative; lengths in the space's own units."""
     made: list[Fraction] = []
-    space = subject.model.space
     for item in node.values.items:
-        got = distances.amount(world, env, item)
-        if isinstance(got, Quantity):
-            got = distances.common(world, space, range(len(space.cells)), got, item, item)
+        got = length(world, subject, distances.amount(world, env, item), item)
         if got is None:
             return None
         if got < 0 or got in made:
@@ -245,6 +242,14 @@ def _numbers(world: World, env: Env, node: ast.Curve, subject: KnownSubject) -> 
         world.report("TM213", "a curve has at least one value", node.values)
         return None
     return tuple(made)
+
+
+def length(world: World, subject: KnownSubject, got: Fraction | Quantity | None, node: ast.Node) -> Fraction | None:
+    """A written amount as a plain number: a quantity in the unit of what the subject's attacker may move."""
+    if not isinstance(got, Quantity):
+        return got
+    space, part = subject.model.space, getattr(subject.meaning, "mutable", None)
+    return distances.common(world, space, mutable.moved(space, part), got, node, node)
 
 
 def _over_param(
@@ -310,7 +315,7 @@ def _together(world: World, known: KnownEvaluation, node: ast.Evaluate, found: d
 
 def _before_brace(world: World, node: ast.Evaluate) -> Span | None:
     """The empty span at the start of the line of the closing brace, if it stands alone there."""
-    text = world.texts[node.span.file]
+    text = world.text_of(node)
     brace = node.span.end - 1
     start = text.rfind("\n", 0, brace) + 1
     if text[start:brace].strip() or start <= node.name.span.end:

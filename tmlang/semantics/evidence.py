@@ -41,6 +41,9 @@ def differs(left: Side, right: Side) -> str | None:
     """In what two quantities speak of different things; the model may differ, and the access for the same suite."""
     a, b = left.known.subject.meaning, right.known.subject.meaning
     here, there = left.known.meaning.name, right.known.meaning.name
+    points = [{k: v for k, v in side.meaning.args if k not in ("attack", "baseline")} for side in (left, right)]
+    if points[0] != points[1]:
+        return f"{here} and {there} are taken at different points"
     if type(a) is not type(b):
         return f"{here} and {there} are of different kinds"
     if left.row.everywhere and right.row.everywhere:

@@ -102,8 +102,8 @@ class Env:
 class World:
     """One reading of a program: the diagnostics found, and every declaration made sense of at most once.
 
-    ``overrides`` gives params other values than the written ones (one point of a curve, ``--set``). ``texts`` holds the
-    text of every file by name.
+    ``overrides`` gives params other values than the written ones (one point of a curve, ``--set``). ``files`` holds
+    every file by name.
     """
 
     def __init__(
@@ -111,18 +111,18 @@ class World:
         overrides: Mapping[Entry, Value],
         diagnostics: list[Diagnostic],
         names: ProgramNames,
-        texts: Mapping[str, str],
+        files: Mapping[str, File],
     ) -> None:
         self.overrides = overrides
         self.diagnostics = diagnostics
         self.names = names
-        self.texts = texts
+        self.files = files
         self.made: dict[object, Any] = {}
         self._making: list[object] = []
 
     def at(self, overrides: Mapping[Entry, Value]) -> World:
         """The same program at other values of some params; diagnostics and names are shared."""
-        return World({**self.overrides, **overrides}, self.diagnostics, self.names, self.texts)
+        return World({**self.overrides, **overrides}, self.diagnostics, self.names, self.files)
 
     def report(
         self,
@@ -138,9 +138,13 @@ class World:
         span = where if isinstance(where, Span) else where.span
         self.diagnostics.append(Diagnostic(code, message, span, labels, notes, help, fix))
 
+    def text_of(self, node: ast.Node) -> str:
+        """The text of the file that a node stands in."""
+        return self.files[node.span.file].source.text
+
     def said(self, node: ast.Node) -> str:
         """What is written at a node, blanks joined."""
-        return " ".join(self.texts[node.span.file][node.span.start : node.span.end].split())
+        return " ".join(self.text_of(node)[node.span.start : node.span.end].split())
 
     def once(self, key: object, name: ast.Name, make: Callable[[], T]) -> T | None:
         """What ``make`` makes of ``key``, made the first time only; ``None`` inside its own making (a circle)."""

@@ -270,6 +270,10 @@ def _modified(world: World, env: Env, node: ast.Space, draft: _Draft) -> Space:
                 draft.fields["delivery"] = _delivery(world, env, modifier, draft)
             case ast.Originals():
                 draft.fields["originals"] = values.word(world, modifier.word, ("comply", "exempt"), "rule") or "comply"
+    cells = cast("tuple[Cell, ...]", draft.fields["cells"])
+    if ast.StoredAs not in seen and any(c.kind in ("real", "lattice") for c in cells):
+        message = f"{node.name.text} does not say stored as: which of its numbers a machine can hand over"
+        world.report("TM229", message, node.name, help="stored as float32 (or float64, float16) behind the space")
     return draft.build()
 
 
@@ -300,16 +304,28 @@ def _delivery(world: World, env: Env, node: ast.DeliveredAs, draft: _Draft) -> D
             world.report("TM210", "rounded(…) takes the step that values are rounded to", node.codec)
             return None
         step = values.number(world, env, codec.args[0].value, positive=True)
-        return Delivery("rounded", step) if step is not None else None
+        return Delivery("rounded", step) if step is not None and _keeps(world, node, draft, step) else None
     if isinstance(codec, ast.Name) and (found := values.word(world, codec, ("png", "float16", "rounded"), "delivery")):
         cells = cast("tuple[Cell, ...]", draft.fields["cells"])
         if found == "png" and not all(c.low >= 0 and c.high in (1, 255) for c in cells):
             world.report("TM210", "a PNG holds bytes: the space must lie in [0, 1] or in bytes", node.codec)
             return None
+        if found == "png" and not _keeps(world, node, draft, cells[0].high / 255):
+            return None
         return Delivery(cast("Literal['png', 'float16']", found))
     if isinstance(codec, ast.Call):
         world.report("TM210", f"{name}(…) is no delivery; there are png, float16 and rounded(step)", where)
     return None
+
+
+def _keeps(world: World, node: ast.DeliveredAs, draft: _Draft, step: Fraction) -> bool:
+    """Whether rounding to multiples of ``step`` leaves every point of a lattice where it is."""
+    for c in cast("tuple[Cell, ...]", draft.fields["cells"]):
+        if c.step is not None and c.kind != "category" and (c.step % step or c.low % step):
+            message = f"rounding to multiples of {show(step)} moves originals of a lattice of {show(c.step)}"
+            world.report("TM210", message, node.codec)
+            return False
+    return True
 
 
 def unit_of(cell: Cell) -> str:

@@ -81,7 +81,7 @@ def _complete(world: World, node: ast.Threat, found: dict[str, ast.Clause], know
 def _fits_model(world: World, node: ast.Threat, found: dict[str, ast.Clause], known: KnownModel) -> bool:
     """``rejected:`` iff the model rejects, ``success:`` iff something is drawn."""
     ok = True
-    name, text = known.meaning.name, world.texts[node.span.file]
+    name, text = known.meaning.name, world.text_of(node)
     if known.rejects and "rejected" not in found:
         what = "whether a rejection is a failure (fail), none (safe) or its own column (denied)"
         world.report("TM402", f"{name} may reject, and {node.name.text} does not say rejected: {what}", node.name)

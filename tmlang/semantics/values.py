@@ -163,7 +163,10 @@ def _binary(world: World, op: str, a: Value, b: Value, node: ast.Node, right: as
 
 def refused(world: World, got: Value, node: ast.Node, wanted: str) -> Fraction | None:
     """Report a value of another kind (nothing for one that was refused already); always ``None``."""
-    if got is not None:
+    if isinstance(got, Symbol) and isinstance(node, ast.Name):
+        table = world.files[node.span.file].table
+        world.unknown("TM101", node, "value", [n for n, e in table.items() if e.kind in ("let", "param")])
+    elif got is not None:
         world.report("TM221", f"{wanted} is needed here, and this is {describe(got)}", node)
     return None
 

@@ -30,4 +30,5 @@ RULES = (
     Rule("TM225", "radii per channel or feature do not fit the space"),
     Rule("TM226", "a patch or transform does not fit the space"),
     Rule("TM228", "a number is too large"),
+    Rule("TM229", "a space of real numbers does not say how they are stored"),
 )
