@@ -282,15 +282,15 @@ def test_a_rejection_that_fails_is_not_certified_away() -> None:
     assert "certified" in certify("auto_lirpa.crown", careful, careful.job(rejecting("safe"))).verdict
 
 
-@pytest.mark.parametrize(("shift", "words"), [(-1e-2, "contradicted"), (0.0, "widen")])
-def test_wrong_bounds_are_caught(monkeypatch: pytest.MonkeyPatch, shift: float, words: str) -> None:
+@pytest.mark.parametrize("shift", [-1e-2, 0.0, 1.0])
+def test_wrong_bounds_are_caught(monkeypatch: pytest.MonkeyPatch, shift: float) -> None:
     def lie(self: auto_lirpa.Problem, bounded: Any, method: str, units: torch.Tensor) -> torch.Tensor:
         del bounded, method
         return self.margins(self.folded.scores(self.x))[units] + shift
 
     monkeypatch.setattr(auto_lirpa.Problem, "bounds", lie)
     case = digits()
-    with pytest.raises(BackendRefusal, match=words):
+    with pytest.raises(BackendRefusal, match="contradicted"):
         certify("auto_lirpa.crown", case, case.job(threat("linf", Fraction(1, 10))))
 
 
