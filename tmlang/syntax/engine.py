@@ -9,7 +9,7 @@ from tmlang.base.source import Source, Span
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.syntax import ast
 from tmlang.syntax.build import Builder
-from tmlang.syntax.lexer import END, Token, span, tokenize
+from tmlang.syntax.lexer import CLOSES, END, Token, span, tokenize
 from tmlang.syntax.parser import Rule, Table, table
 
 MAX_CHARACTERS = 1 << 20
@@ -59,14 +59,8 @@ class _Run:
 
     def run(self) -> ast.Module | None:
         """The tree, of which parts may be missing when there are diagnostics; ``None`` when the end was not reached."""
-        if [token.text for token in self.tokens[:2]] != ["tm", "1"]:
-            from tmlang.syntax.messages import edition  # read only when there is something to say
-
-            trouble = edition(self.file, self.tokens)
-            self.diagnostics.append(trouble)
-            if trouble.code == "TM010":
-                return None
-            self.tokens[: self.tokens[0].text == "tm"] = [Token((kind,), "", 0, 1, 1) for kind in ("tm", "NUMBER")]
+        if not self._is_of_this_edition():
+            return None
         rows, rules, accept = self.table.states, self.table.rules, self.table.accept
         states, tokens = self.states, self.tokens
         place: int | None = 0
@@ -97,6 +91,17 @@ class _Run:
             elif not self._reduce(rule):
                 return None
         return None
+
+    def _is_of_this_edition(self) -> bool:
+        """Whether to read on: with ``tm 1`` in front, or as if it were there. Another edition is not read."""
+        if [token.text for token in self.tokens[:2]] == ["tm", "1"]:
+            return True
+        from tmlang.syntax.messages import edition  # read only when there is something to say
+
+        trouble = edition(self.file, self.tokens)
+        self.diagnostics.append(trouble)
+        self.tokens[: self.tokens[0].text == "tm"] = [Token((kind,), "", 0, 1, 1) for kind in ("tm", "NUMBER")]
+        return trouble.code != "TM010"
 
     def _reduce(self, rule: Rule) -> bool:
         """Replace the symbols of a production by its value; ``False`` when the tree gets too deep."""
@@ -159,7 +164,7 @@ class _Run:
         begins = [self.table.states[state].begins for state in self.states]
         module = max(i for i, kind in enumerate(begins) if kind == "declaration")
         block = max(i for i, kind in enumerate(begins) if kind)
-        brackets = [v.text for v in self.values[block:] if isinstance(v, Token) and v.text in _CLOSED_BY]
+        brackets = [v.text for v in self.values[block:] if isinstance(v, Token) and v.text in CLOSES]
         while self.tokens[place].kinds != (END,):
             if self._is_declaration(place, self.states[module]):
                 self._pop(len(self.states) - 1 - module)
@@ -174,16 +179,10 @@ class _Run:
     def _settle(self) -> bool:
         """Reduce what is complete, so that the stacks end where a clause, a member or a declaration may begin;
         ``False`` when the tree gets too deep."""
-        rows, rules = self.table.states, self.table.rules
         for kind in ("}", "claim"):
-            states, path = self.states.copy(), []
-            while (action := rows[states[-1]].actions.get(kind, 0)) < 0:
-                rule = rules[-1 - action]
-                path.append(rule)
-                del states[-rule.size :]
-                states.append(rows[states[-1]].gotos[rule.origin])
-            if action > 0 and rows[states[-1]].begins:
-                return all(self._reduce(rule) for rule in path)
+            found = self.table.reading(self.states, kind)
+            if found and self.table.states[found[0]].begins:
+                return all(self._reduce(rule) for rule in found[1])
         return True
 
     def _is_declaration(self, place: int, module: int) -> bool:
@@ -206,14 +205,11 @@ class _Run:
         return place == 0 or self.tokens[place - 1].line < self.tokens[place].line
 
 
-_CLOSED_BY = {"(": ")", "[": "]", "{": "}"}
-
-
 def _follow(brackets: list[str], text: str) -> None:
     """Keep ``brackets``, the open ones, up to date behind ``text``; a closing one closes what stands open inside."""
-    if text in _CLOSED_BY:
+    if text in CLOSES:
         brackets.append(text)
-    for opening, closing in _CLOSED_BY.items():
+    for opening, closing in CLOSES.items():
         if text == closing and opening in brackets:
             while brackets.pop() != opening:
                 pass

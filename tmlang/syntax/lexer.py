@@ -11,6 +11,7 @@ from tmlang.diagnostics.model import Diagnostic, Edit, Fix
 from tmlang.syntax.ast import Comment
 
 END = "$END"
+CLOSES = {"(": ")", "[": "]", "{": "}"}
 RESERVED = frozenset(("and", "or", "not", "in", "is", "per", "then", "else"))
 """The words that are never names; all others are keywords only where the grammar has them."""
 

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from tmlang.base.source import Span
 from tmlang.diagnostics.model import Diagnostic, Edit, Fix, Label
 from tmlang.diagnostics.suggest import either, nearest
-from tmlang.syntax.lexer import END, RESERVED, Token, span
+from tmlang.syntax.lexer import CLOSES, END, RESERVED, Token, span
 from tmlang.syntax.parser import State, Table
 from tmlang.syntax.words import CLAUSES, DECLARATIONS, FORMS, KEYWORD_SYNONYMS, NOT_YET, SYNONYMS, UNITS
 
-_CLOSES = {"(": ")", "[": "]", "{": "}"}
 _COMPARATORS = frozenset(("<=", ">=", "<", ">", "=="))
 _SIGNS = frozenset("+-*/%")
 _GROUPS = (
@@ -44,11 +43,10 @@ class Trouble:
         self.token = tokens[place]
         self.before = tokens[max(0, place - 1)]
         self.first_on_line = self.before.line < self.token.line
-        self.expected = {kind for kind in table.states[states[-1]].actions if self._shifts(kind) is not None}
+        self.expected = {kind for kind in table.states[states[-1]].actions if table.reading(states, kind)}
         """The kinds of tokens that may stand here."""
-        ends = (self._shifts(kind) for kind in ("}", "claim", END))
-        around = [table.states[state] for state in ends if state is not None and table.states[state].begins]
-        self.around: State | None = around[0] if around else None
+        ends = [table.states[found[0]] for kind in ("}", "claim", END) if (found := table.reading(states, kind))]
+        self.around: State | None = next((state for state in ends if state.begins), None)
         """The state in which an item of a block or of the file may begin here, if what stands before may end here."""
 
     @property
@@ -73,24 +71,11 @@ class Trouble:
         """The brackets that are open here, outermost first."""
         found: list[Token] = []
         for value in self.values:
-            if isinstance(value, Token) and value.text in _CLOSES:
+            if isinstance(value, Token) and value.text in CLOSES:
                 found.append(value)
-            elif isinstance(value, Token) and value.text in _CLOSES.values() and found:
+            elif isinstance(value, Token) and value.text in CLOSES.values() and found:
                 found.pop()
         return found
-
-    def _shifts(self, kind: str) -> int | None:
-        """The state in which a token of this kind would be read, ``None`` where it may not stand."""
-        rows, states = self.table.states, list(self.states)
-        while True:
-            action = rows[states[-1]].actions.get(kind)
-            if action is None:
-                return states[-1] if kind == END and states[-1] == self.table.accept else None
-            if action >= 0:
-                return states[-1]
-            rule = self.table.rules[-1 - action]
-            del states[len(states) - rule.size :]
-            states.append(rows[states[-1]].gotos[rule.origin])
 
 
 def edition(file: str, tokens: list[Token]) -> Diagnostic:
@@ -224,14 +209,14 @@ def _unclosed(trouble: Trouble) -> Diagnostic | None:
     if not opened:
         return None
     inner = opened[-1]
-    if token.text in (")", "]", "}") and token.text != _CLOSES[inner.text]:
+    if token.text in (")", "]", "}") and token.text != CLOSES[inner.text]:
         label = Label(trouble.span(), f"`{token.text}` comes first")
     elif anew and token.text != "}" and (inner.text != "{" or not token.text.endswith(":")):
         label = Label(trouble.span(), anew)
     else:
         return None
     message = f"this `{inner.text}` is not closed"
-    return Diagnostic("TM005", message, trouble.span(inner), labels=(label,), help=f"put `{_CLOSES[inner.text]}`")
+    return Diagnostic("TM005", message, trouble.span(inner), labels=(label,), help=f"put `{CLOSES[inner.text]}`")
 
 
 def _wrong_sign(trouble: Trouble) -> Diagnostic | None:

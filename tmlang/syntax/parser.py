@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,6 +58,17 @@ class Table(NamedTuple):
     accept: int
     clause_words: frozenset[str]
     """With their colons."""
+
+    def reading(self, states: Sequence[int], kind: str) -> tuple[int, list[Rule]] | None:
+        """The state in which a token of this kind would be read (the accepting one, for the end), and the productions
+        to reduce by before that; ``None`` where it may not stand."""
+        stack, path = list(states), []
+        while (action := self.states[stack[-1]].actions.get(kind, 0)) < 0:
+            rule = self.rules[-1 - action]
+            path.append(rule)
+            del stack[-rule.size :]
+            stack.append(self.states[stack[-1]].gotos[rule.origin])
+        return (stack[-1], path) if action or (kind == END and stack[-1] == self.accept) else None
 
 
 @cache
