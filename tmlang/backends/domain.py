@@ -59,9 +59,14 @@ class Lattice:
 
     def index(self, x: Values) -> tuple[Indices, Flags]:
         """The nearest index of each value (ties to even, clipped into the lattice), and whether ``x`` is its value."""
-        raw = np.rint((x.astype(np.float64) - float(self.low)) / float(self.step))
-        k = np.clip(np.nan_to_num(raw), 0, self.last).astype(np.int64)
+        low, step = self._floats
+        raw = np.rint((x.astype(np.float64) - low) / step)
+        k = np.where(raw > 0, np.minimum(raw, self.last), 0).astype(np.int64)
         return k, self.value(k) == x
+
+    @cached_property
+    def _floats(self) -> tuple[float, float]:
+        return float(self.low), float(self.step)
 
 
 def fixed_points(cell: Cell, space: Space) -> Cell:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Values = NDArray[Any]
 Flags = NDArray[np.bool_]
 
-_HALVINGS = 30
+_HALVINGS = 16
 
 
 def project_inward(sets: ThreatSet, x: Values) -> tuple[Values, Flags]:
@@ -52,7 +52,7 @@ def _draw_back(sets: ThreatSet, branch: int, target: Values) -> tuple[Values, Fl
     """Members on the segments from the originals to ``target``, as far out as the exact test allows.
 
     Along a segment every ball's distance grows, also after rounding, so the halving finds the furthest admissible point
-    to one part in 2**30; under relations it still ends at a member, since the original (``t == 0``) is one.
+    to one part in 2**16; under relations it still ends at a member, since the original (``t == 0``) is one.
     """
     start = sets.originals.reshape(target.shape).astype(np.float64)
     lower, upper = sets.branch_box(branch)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,9 @@ _LEAST = Fraction(1, 2**1074)
 
 
 class Change:
-    """The change from originals ``x0``, which lie on the grid of ``domain``, to ``x`` (both (N, size)). ``k`` and ``on``
-    are the indices of ``x`` and where it is on the grid; where not, only :attr:`approximate` says how far it went."""
+    """The change from originals ``x0``, which lie on the grid of ``domain``, to ``x`` (both (N, size)). ``k`` and
+    ``on`` are the indices of ``x`` and where it is on the grid; where not, only :attr:`approximate` says how far it
+    went."""
 
     def __init__(self, domain: Domain, x: Values, x0: Values, k: Indices, on: Flags, k0: Indices) -> None:
         self.domain, self.x, self.x0, self.k, self.on = domain, x, x0, k, on
@@ -80,15 +81,11 @@ class PowerBall:
         return terms
 
     def holds(self, change: Change) -> Flags:
-        # Each term carries at most 6 roundings and the sum size - 1 more, so gamma(size + 6) bounds the relative error;
-        # what underflows adds at most `_LEAST` a term.
-        n = change.domain.size + 6
-        gamma = n * _U / (1 - n * _U)
-        lost = n * _LEAST
+        surely_inside, surely_outside = _edges(self.bound, change.domain.size)
         with np.errstate(over="ignore"):
             total = self.summand(change).sum(axis=1)
-        inside: Flags = total < round_down((self.bound - lost) / (1 + 2 * gamma), "float64")
-        outside: Flags = total > round_up((self.bound + lost) / (1 - 2 * gamma), "float64")
+        inside: Flags = total < surely_inside
+        outside: Flags = total > surely_outside
         for i in np.flatnonzero(~inside & ~outside):
             inside[i] = self.exact_sum(change, int(i)) <= self.bound
         return inside
@@ -104,6 +101,20 @@ class PowerBall:
             else:
                 total += weight * abs(change.exact(row, int(j))) ** self.power
         return total
+
+
+@lru_cache(maxsize=256)
+def _edges(bound: Fraction, size: int) -> tuple[float, float]:
+    """Floating-point sums of ``size`` terms below the first are at most ``bound`` exactly, above the second more.
+
+    A term carries at most 6 roundings and the sum ``size - 1`` more, so gamma(size + 6) bounds the relative error; what
+    underflows adds at most ``_LEAST`` a term.
+    """
+    n = size + 6
+    gamma = n * _U / (1 - n * _U)
+    lost = n * _LEAST
+    below = round_down((bound - lost) / (1 + 2 * gamma), "float64")
+    return below, round_up((bound + lost) / (1 - 2 * gamma), "float64")
 
 
 @dataclass(frozen=True)
