@@ -118,7 +118,15 @@ def _unknown_clause(trouble: Trouble) -> Diagnostic | None:
         return Diagnostic("TM003", f"there is no clause `{word}:` in `{block}`", where, help=_has(block, known))
     noun, example = CLAUSES[meant[0]]
     message = f"there is no clause `{word}:`; {noun} is written `{meant[0]}:`"
-    return Diagnostic("TM003", message, where, help=example, fix=_write(where, meant[0] + ":"))
+    fix = _write(where, meant[0] + ":") if _may_follow(trouble, meant[0] + ":") else None
+    return Diagnostic("TM003", message, where, help=example, fix=fix)
+
+
+def _may_follow(trouble: Trouble, clause: str) -> bool:
+    """Whether what stands behind the token could begin a value of this clause."""
+    assert trouble.around is not None
+    behind = trouble.table.states[trouble.around.actions[clause]].actions
+    return any(kind in behind for kind in trouble.tokens[trouble.place + 1].kinds)
 
 
 def _block(trouble: Trouble) -> str | None:
