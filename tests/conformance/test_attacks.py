@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from backend_support import Case, colours, digits, method, threat
+from backend_support import Case, colours, digits, method, model, threat, unit_box
 from conformance_support import CASES, RADII, long_steps, outcome, refusals, rows, same, searches, watched
 
-from tmlang.backends.oracle import AccessDenied
+from tmlang.backends.deployed import Deployed
+from tmlang.backends.oracle import AccessDenied, Oracle
+from tmlang.meaning.models import Step
 from tmlang.meaning.spaces import Cell
-from tmlang.meaning.threats import Access, Ball, Both, Either, Goal, Mutable
+from tmlang.meaning.threats import Access, Anything, Ball, Both, Either, Goal, Mutable
 
 ATTACKS = [m.path for m in rows("attack")]
 BALLS = [(m.path, n) for m in rows("attack") for n in ("linf", "l2", "l1") if n in m.norms]
@@ -103,8 +105,6 @@ def test_frozen_coordinates_do_not_move(path: str, norm: str) -> None:
 
 def features() -> tuple[Case, Any]:
     """Three features of different ranges; the second may only grow, the third is a whole number."""
-    from backend_support import model, unit_box
-
     cells = (
         Cell("real", Fraction(-1), Fraction(1)),
         Cell("real", Fraction(0), Fraction(100)),
@@ -189,3 +189,54 @@ def test_a_deadline_in_the_past_leaves_every_unit_unfinished(path: str) -> None:
     assert found.candidates.errors == ("timeout",) * 8
     assert not found.candidates.offered.any()
     assert torch.equal(found.candidates.x, found.job.x)
+
+
+@pytest.mark.parametrize("path", [m.path for m in rows("attack") if "anything" in m.norms])
+def test_without_a_ball_all_of_the_domain_is_searched(path: str) -> None:
+    case = colours()
+    found = watched(path, case, threat(allow=Anything()), arguments=long_steps(path, Fraction(255)))
+    assert found.candidates.errors == (None,) * 8
+    assert found.job.sets.inside(found.candidates.x.numpy()).all()
+    assert (found.candidates.x - found.job.x).abs().max() > 60
+    if method(path).access == "white_box":
+        assert (case.decisions(found.candidates.x) != found.job.y).sum() >= 6
+
+
+@pytest.mark.parametrize("path", [m.path for m in rows("attack") if {"l2", "l2_rms"} <= set(m.norms)])
+def test_a_root_mean_square_is_an_l2_ball(path: str) -> None:
+    # 64 coordinates: a root mean square of 1/8 is an l2 length of 1.
+    rms = watched(path, digits(), threat("l2_rms", Fraction(1, 8)))
+    l2 = outcome(path, "l2", "digits")
+    assert rms.candidates.errors == (None,) * 8
+    assert l2.job.sets.inside(rms.candidates.x.numpy()).all()
+    assert torch.allclose(rms.candidates.x, l2.candidates.x, atol=1e-4)
+
+
+@pytest.mark.parametrize(("path", "norm"), [(m.path, n) for m in rows("attack") for n in m.minimizes])
+def test_a_threat_that_minimizes_gets_failures_and_near_ones(path: str, norm: str) -> None:
+    case = digits()
+    found = watched(path, case, threat(allow=None, minimize=(norm, "px")))
+    fails = case.decisions(found.candidates.x) != found.job.y
+    assert found.candidates.errors == (None,) * 8
+    assert fails.sum() >= 5
+    distances = np.array(found.job.sets.distances(found.candidates.x.numpy())[norm])[fails.numpy()]
+    # Uniform noise lies about 4 away in l2 and 1 in linf.
+    assert np.median(distances) < {"l2": 3.5, "linf": 0.7}[norm]
+
+
+@pytest.mark.parametrize(
+    "path", [m.path for m in rows("attack") if "straight_through" in m.through and "linf" in m.norms]
+)
+def test_gradients_go_through_the_view(path: str) -> None:
+    """The object quantizes, so its own gradient is zero; the view is the same object with the network's gradient."""
+    plain = digits()
+    step = Step("quantize", (("levels", Fraction(17)),))
+    case = Case(plain.deployed.network, plain.space, model(10, [step]), plain.x, plain.y.tolist())
+    through = Deployed(case.spec, case.space, plain.deployed.network, read=lambda _: b"", straight_through=True)
+    radius = Fraction(2, 5)
+    wide = case.job(threat("linf", radius), rows=slice(8))
+    oracle = Oracle(case.deployed, case.decide, classes=10, level="white_box", units=8, view=through)
+    found = watched(path, case, wide.threat, arguments=long_steps(path, radius), oracle=oracle)
+    assert (case.decisions(found.candidates.x) != wide.y).sum() >= 4
+    blind = watched(path, case, wide.threat, arguments=long_steps(path, radius))
+    assert (case.decisions(blind.candidates.x) != wide.y).sum() < (case.decisions(found.candidates.x) != wide.y).sum()

@@ -23,6 +23,7 @@ from tmlang.meaning.spaces import Cell
 from tmlang.meaning.threats import Access, Anything, Ball, Both, Mutable, Patch, Rejected
 from tmlang.meaning.values import Distance, Quantity, Symbol
 
+F = Fraction
 NAMES = ("a", "b", "c")
 
 
@@ -152,14 +153,29 @@ def test_random_states_are_borrowed() -> None:
 
 
 def test_arguments_become_plain() -> None:
-    assert plain(Fraction(3), "int", 2.0) == 3
-    assert isinstance(plain(Fraction(3), "int", 2.0), int)
-    assert plain(Fraction(1, 4), "number", 2.0) == 0.25
-    assert plain(Distance(Fraction(3), "px"), "distance", 8.0) == 0.375
-    assert plain(Quantity(Fraction(60), "s"), "duration", 8.0) == 60.0
-    assert plain(Symbol("ce"), "symbol", 1.0) == "ce"
-    assert plain(True, "bool", 1.0) is True
-    assert plain(None, "distance", 1.0) is None
+    wide = sets_of(WIDE, [[0, 2, 6]], norm="l2", radius=Fraction(1))
+    held = frame(wide, ball_of(wide), per_example=False)
+    assert plain(Fraction(3), "int", held) == 3
+    assert isinstance(plain(Fraction(3), "int", held), int)
+    assert plain(Fraction(1, 4), "number", held) == 0.25
+    assert plain(Quantity(Fraction(60), "s"), "duration", held) == 60.0
+    assert plain(Symbol("ce"), "symbol", held) == "ce"
+    assert plain(True, "bool", held) is True
+    assert plain(None, "distance", held) is None
+
+
+def test_lengths_are_measured_in_the_cube() -> None:
+    def lengths(sets: ThreatSet) -> list[float]:
+        held = frame(sets, ball_of(sets), per_example=True)
+        given = Distance(F(1, 2), "px"), Quantity(F(1, 2), "radii"), Quantity(F(1, 2), "widths")
+        return [plain(v, "distance", held) for v in given]
+
+    # 8 wide, so 1 is 1/8; in the box of a ball of radius 1 the coordinates are 2 wide.
+    assert lengths(sets_of(WIDE, [[0, 2, 6]], norm="l2", radius=F(2))) == [1 / 16, 1 / 8, 1 / 2]
+    assert lengths(sets_of(MIXED, [[0, 5, 5]], norm="linf", radius=F(1))) == [1 / 4, 1 / 4, 5 / 2]
+    # A root mean square of 2 over three coordinates is an l2 length of 2 sqrt 3; a written length is an l2 length.
+    rms = lengths(sets_of(WIDE, [[0, 2, 6]], norm="l2_rms", radius=F(2)))
+    assert rms == pytest.approx([1 / 16, 3**0.5 / 8, 1 / 2])
 
 
 def test_the_ball_that_a_library_knows_is_taken() -> None:

@@ -15,7 +15,7 @@ import random
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -31,7 +31,7 @@ from tmlang.backends.oracle import QueryLimit
 from tmlang.backends.steps import value_of
 from tmlang.base.exact import round_down
 from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Threat
-from tmlang.meaning.values import Distance, Quantity, Symbol
+from tmlang.meaning.values import Quantity, Symbol
 
 if TYPE_CHECKING:
     from tmlang.backends.threatset import ThreatSet
@@ -92,8 +92,9 @@ class Frame:
     """``x = clamp(low + span * z, lower, upper)`` for ``z`` in the unit cube; all broadcast to (n, *shape).
 
     ``moving``: where ``lower < upper``; elsewhere the gradient is cut. ``radius``: of the ball, in ``z`` (``None``
-    when the threat minimizes). ``unit``: the length in the space that is 1 in ``z``, which step sizes are divided by.
-    ``norm``: of the ball, in the manifest's word.
+    when the threat minimizes). ``norm``: of the ball, in the manifest's word. ``unit``: the length in the space that is
+    1 in ``z``, which step sizes are divided by; ``lengths``: a radius (``"radii"``) and the widest range (``"widths"``)
+    in the space, for step sizes that are shares of them.
     """
 
     low: Tensor
@@ -102,8 +103,9 @@ class Frame:
     upper: Tensor
     moving: Tensor
     radius: float | None
-    unit: float
     norm: str
+    unit: float
+    lengths: Mapping[str | None, float]
 
     def values(self, z: Tensor) -> Tensor:
         """From the library's coordinates to values that the model may be shown."""
@@ -138,13 +140,18 @@ def frame(sets: ThreatSet, ball: Ball | Anything | None, *, per_example: bool, m
         x = torch.from_numpy(sets.originals)
         lower, upper = torch.where(lower < x, low, x), torch.where(upper > x, high, x)
     widest = float((high - low).max())
+    length = float(_radius(ball)) if isinstance(ball, Ball) else widest
+    lengths: dict[str | None, float] = {None: 1.0, "radii": length, "widths": widest}
     if as_box(sets, ball):
-        unit = 2 * float(_radius(ball)) if isinstance(ball, Ball) else widest
-        return Frame(lower, upper - lower, lower, upper, lower < upper, 1.0, unit, "linf")
+        unit = 2 * length if isinstance(ball, Ball) else widest
+        return Frame(lower, upper - lower, lower, upper, lower < upper, 1.0, "linf", unit, lengths)
     if not per_example:
         lower, upper = low, high
     radius, norm = _reach(sets, ball, widest)
-    return Frame(low, torch.tensor(widest, dtype=low.dtype), lower, upper, lower < upper, radius, widest, norm)
+    if isinstance(ball, Ball) and ball.norm == "l2_rms":
+        lengths["radii"] *= math.sqrt(sets.space.size)
+    span = torch.tensor(widest, dtype=low.dtype)
+    return Frame(low, span, lower, upper, lower < upper, radius, norm, widest, lengths)
 
 
 def _domain(sets: ThreatSet) -> tuple[Tensor, Tensor]:
@@ -299,7 +306,7 @@ class LibraryAttack(ABC):
     def _batch(self, job: Job, held: Frame) -> Candidates:
         door = Door(job, held, decisions=self.row.access == "decisions")
         view = _view(tuple(job.x.shape[1:]))
-        arguments = {n: plain(v, self.row.arguments[n].type, held.unit) for n, v in job.arguments.items()}
+        arguments = {n: plain(v, self.row.arguments[n].type, held) for n, v in job.arguments.items()}
         z = held.inverse(job.x).reshape(len(job.x), *view)
         with isolated(job.seeds) as seed, torch.enable_grad():
             try:
@@ -314,17 +321,17 @@ class LibraryAttack(ABC):
         return _offer(job, held.values(found.reshape(job.x.shape).to(job.x.dtype)))
 
 
-def plain(value: Any, kind: str, unit: float) -> Any:
-    """An argument as Python code would write it; a distance in the library's coordinates (``unit`` is 1 there)."""
+def plain(value: Any, kind: str, held: Frame) -> Any:
+    """An argument as Python code would write it; a distance in the library's coordinates."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, Symbol):
         return value.name
-    if isinstance(value, (Distance, Quantity)):
-        value = value.value
     if kind == "distance":
-        return float(value) / unit
-    return int(value) if kind == "int" else float(value)
+        share = value.unit if isinstance(value, Quantity) and value.unit in held.lengths else None
+        return float(value.value) * held.lengths[share] / held.unit
+    number = value.value if isinstance(value, Quantity) else value
+    return int(number) if kind == "int" else float(number)
 
 
 def _view(shape: tuple[int, ...]) -> tuple[int, ...]:
