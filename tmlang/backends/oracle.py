@@ -108,7 +108,8 @@ class Oracle:
         if self.level == "white_box" and x.requires_grad:
             out: torch.Tensor = self._view(x)
             if out.requires_grad:
-                out.register_hook(lambda _: self._count_gradients(x.shape[0], units))  # type: ignore[no-untyped-call]
+                rows = x.shape[0]  # the hook must not keep the inputs alive
+                out.register_hook(lambda _: self._count_gradients(rows, units))  # type: ignore[no-untyped-call]
             return out
         with torch.no_grad():
             result: torch.Tensor = self._view(x)

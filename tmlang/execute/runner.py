@@ -20,6 +20,7 @@ from tmlang.backends.contract import BackendMissing, BackendRefusal, Certifier, 
 from tmlang.backends.loading import load
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.diagnostics.stop import Stop, stop
+from tmlang.execute.allocator import keep_freed_memory
 from tmlang.execute.arena import Arena, make_arena
 from tmlang.execute.guard import check_state, quiet, state_hash
 from tmlang.execute.ledger import Ledger
@@ -72,6 +73,7 @@ def run(plan: Plan, options: RunOptions, progress: Progress | None = None) -> Ru
     Raises :class:`Stop` with TM5, TM7 or TM8 diagnostics where the run cannot begin, or where what was found may not be
     recorded. Ctrl-C ends it between two commits; what is committed stays, and an equal run goes on from there.
     """
+    keep_freed_memory()
     runner = _Runner(plan, options, progress or Silent())
     try:
         return runner.run()
