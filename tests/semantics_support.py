@@ -17,15 +17,14 @@ _NAME = re.compile(r"\s*(\"[^\"]*\"|[\w.]+)")
 
 
 def declarations(text: str) -> list[tuple[str, str]]:
-    """(keyword and name, text) of the declarations of a text whose declarations begin in the first column."""
+    """(name, text) of the declarations of a text whose declarations begin in the first column."""
     found: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
         head = _HEAD.match(line)
         if head:
             name = _NAME.match(head[2])
-            assert name is not None, line
-            keyword = "use" if head[1] == "use" else "" if head[1] != "claim" else "claim"
-            found.append((f"{keyword} {name[1]}" if head[1] != "use" else line, [line]))
+            claimed = "claim " if head[1] == "claim" else ""  # claims have names of their own
+            found.append((line if head[1] == "use" or name is None else claimed + name[1], [line]))
         elif found:
             found[-1][1].append(line)
     return [(key, "\n".join(lines).rstrip() + "\n") for key, lines in found]

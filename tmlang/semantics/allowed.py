@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal, cast
+from typing import cast
 
-from tmlang.base.source import Span
-from tmlang.diagnostics.model import Edit, Fix
-from tmlang.meaning.spaces import Cell, Space
+from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Mutable, Norm
 from tmlang.meaning.values import Quantity
-from tmlang.semantics import distances, mutable, radii, regions, spaces, values
+from tmlang.semantics import boxes, distances, mutable, radii, regions, spaces, values
 from tmlang.semantics.scope import Env, World
 from tmlang.syntax import ast
 
@@ -62,17 +60,18 @@ def ball(world: World, env: Env, node: ast.Ball, part: Mutable | None, *, zero: 
     norm = node.norm.text
     if norm != "metric" and values.word(world, node.norm, NORMS, "norm") is None:
         return None
-    if isinstance(node.radius, ast.List) or (isinstance(node.radius, ast.Tuple) and node.per is None):
+    written = values.value(world, env, node.radius)
+    if isinstance(written, tuple) and (node.per is None or isinstance(node.radius, ast.List)):
         _several(world, node)
         return None
     if node.per is not None:
-        return _per(world, env, node, part)
-    got = distances.amount(world, env, node.radius)
+        return boxes.per(world, env, node, part, written)
+    got = distances.quantity(world, written, node.radius)
     space = distances.measured_in(world, env, node.space, got, node.radius)
     if got is None or space is None:
         return None
     radius = _radius(world, node, space, part, got)
-    tolerance = tolerance_of(world, env, node, space)
+    tolerance = boxes.tolerance(world, env, node, space)
     if radius is None or tolerance is None:
         return None
     if not radii.check(world, node, space, part, radius, zero=zero):
@@ -145,128 +144,6 @@ def _count(world: World, node: ast.Ball, space: Space, got: Fraction | Quantity)
         world.report("TM201", f"{space.name} has {places} places, so {count} allows every input", node.radius)
         return None
     return count
-
-
-def tolerance_of(world: World, env: Env, node: ast.Ball, space: Space) -> Fraction | None:
-    """What enlarges the ball; on a lattice distances are exact, and nothing does."""
-    if node.tolerance is None:
-        return Fraction(0)
-    if space.is_lattice:
-        where = Edit(_from(node, node.tolerance), "")
-        world.report(
-            "TM209",
-            f"distances between points of {space.name} are exact: a tolerance changes nothing, or hides a mistake",
-            node.tolerance,
-            fix=Fix("take the tolerance out", (where,)),
-        )
-        return None
-    got = distances.amount(world, env, node.tolerance)
-    value = None
-    if got is not None:
-        value = distances.common(world, space, range(len(space.cells)), got, node.tolerance, node.tolerance)
-    if value is not None and value < 0:
-        world.report("TM213", "a tolerance is not negative", node.tolerance)
-        return None
-    return value
-
-
-def _from(node: ast.Ball, last: ast.Node) -> Span:
-    """From behind the rest of the ball to the end of its tolerance."""
-    start = (node.space or node.radius).span
-    return distances.behind(start).to(last.span)
-
-
-def _per(world: World, env: Env, node: ast.Ball, part: Mutable | None) -> Ball | None:
-    """``(r1, r2, r3) per channel``, ``(temp: 2 'degC', …) per feature``."""
-    space = distances.measured_in(world, env, node.space, None, node.radius)
-    if space is None:
-        return None
-    per = cast("Literal['channel', 'feature']", node.per)
-    if node.norm.text != "linf":
-        help = "a metric weighs features against each other; linf takes radii per channel or feature"
-        world.report("TM225", f"radii per {per} make a box, and {node.norm.text} is none", node.norm, help=help)
-        return None
-    entries = _entries(world, env, node, space, per)
-    tolerance = tolerance_of(world, env, node, space)
-    if entries is None or tolerance is None:
-        return None
-    if not any(r for _, r in entries):
-        world.report("TM202", "all radii are zero: only the original is left", node.radius)
-        return None
-    missing = _unbounded(space, part, entries) if per == "feature" else None
-    if missing:
-        help = f"add {missing}: a radius, or leave it out of mutable:"
-        world.report("TM225", f"{missing} is mutable and has no radius, so it cannot move", node.radius, help=help)
-        return None
-    return Ball("linf", space.name, None, entries, per, None, tolerance, None, node.span)
-
-
-def _unbounded(space: Space, part: Mutable | None, entries: tuple[tuple[str, Fraction], ...]) -> str | None:
-    """A feature that is named mutable and has no radius."""
-    if part is None or part.kind != "features" or part.except_:
-        return None
-    named = dict(entries)
-    return next((space.features[i] for i in mutable.moved(space, part) if space.features[i] not in named), None)
-
-
-def _entries(world: World, env: Env, node: ast.Ball, space: Space, per: str) -> tuple[tuple[str, Fraction], ...] | None:
-    items = node.radius.items if isinstance(node.radius, ast.Tuple) else ()
-    if not items:
-        world.report("TM225", f"per {per} takes a tuple of radii", node.radius)
-        return None
-    if per == "channel":
-        channels = space.shape[space.channel_axis] if space.channel_axis is not None else None
-        if channels is None or any(isinstance(i, ast.Arg) and i.name for i in items):
-            world.report("TM225", f"{space.name} has no channels, its shape is {space.shape}", node.radius)
-            return None
-        if len(items) != channels:
-            world.report(
-                "TM214", f"{space.name} has {channels} channels, and there are {len(items)} radii", node.radius
-            )
-            return None
-    elif not space.features:
-        world.report("TM225", f"{space.name} has no named features; write per channel", node.radius)
-        return None
-    made: list[tuple[str, Fraction]] = []
-    for i, item in enumerate(items):
-        value = _entry(world, env, item, i, space, per)
-        if value is None:
-            return None
-        if value[0] in dict(made):
-            world.report("TM114", f"{value[0]} has a radius already", item)
-            return None
-        made.append(value)
-    return tuple(made)
-
-
-def _entry(world: World, env: Env, item: ast.Arg, i: int, space: Space, per: str) -> tuple[str, Fraction] | None:
-    got = distances.amount(world, env, item.value)
-    if got is None:
-        return None
-    if per == "feature" and item.name is None:
-        world.report("TM225", "radii per feature have the names of the features", item, help="(temp: 2 'degC', …)")
-        return None
-    if item.name is not None:
-        value = distances.of_feature(world, space, item.name.text, got, item)
-        name, cell = item.name.text, None
-    else:
-        cell = space.cells[i if space.layout == "channel" else 0]
-        value, name = distances.in_unit(world, cell, space.name, got, item.value), str(i)
-    if value is None:
-        return None
-    cell = cell or _cell_of(space, name)
-    if value < 0:
-        world.report("TM213", f"a radius is not negative, and this is {values.show(value)}", item.value)
-        return None
-    if value and cell.step is not None and cell.kind != "category" and value < cell.step:
-        message = f"{name} moves in steps of {values.show(cell.step)}, so {values.show(value)} does not move it"
-        world.report("TM202", message, item.value)
-        return None
-    return name, value
-
-
-def _cell_of(space: Space, feature: str) -> Cell:
-    return space.cells[space.features.index(feature)]
 
 
 def minimized(world: World, env: Env, node: ast.Minimize, part: Mutable | None) -> tuple[Norm, str, str | None] | None:

@@ -162,9 +162,19 @@ def check_randomness(world: World, model: Model, random: ast.Clause, decide: ast
         )
 
 
+def _outputs(model: Model) -> tuple[str, int] | None:
+    """The first output and its width, as far as the spec says it."""
+    if model.network.outputs:
+        return model.network.outputs[0]
+    weights = dict(model.network.args).get("weights") if model.network.kind == "linear" else None
+    if not isinstance(weights, tuple):
+        return None
+    return "score", len(weights) if isinstance(weights[0], tuple) else 1
+
+
 def check_outputs(world: World, model: Model, found: dict[str, ast.Clause]) -> None:
     """The stated outputs are as many as the decision needs."""
-    stated = model.network.outputs[0] if model.network.outputs else None
+    stated = _outputs(model)
     if stated is None:
         return
     net = cast(ast.Network, found["network"].value)

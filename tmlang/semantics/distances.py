@@ -9,7 +9,7 @@ from tmlang.base.source import Span
 from tmlang.diagnostics.model import Edit, Fix, Label
 from tmlang.diagnostics.suggest import listed
 from tmlang.meaning.spaces import Cell, Space
-from tmlang.meaning.values import Distance, Quantity
+from tmlang.meaning.values import Distance, Quantity, Value
 from tmlang.semantics import spaces, values
 from tmlang.semantics.flow import Flow
 from tmlang.semantics.models import KnownModel
@@ -23,8 +23,12 @@ Amount = Fraction | Quantity
 
 def amount(world: World, env: Env, node: ast.Value) -> Amount | None:
     """A number, with or without a unit."""
-    got = values.value(world, env, node)
-    return got if isinstance(got, Fraction | Quantity) else values.refused(world, got, node, "a length")
+    return quantity(world, values.value(world, env, node), node)
+
+
+def quantity(world: World, got: Value, node: ast.Node) -> Amount | None:
+    """A value that is a number, with or without a unit; reported if it is none."""
+    return got if isinstance(got, Fraction | Quantity) else values.refused(world, got, node, "a number")
 
 
 def distance(world: World, env: Env, node: ast.Distance) -> Distance | None:

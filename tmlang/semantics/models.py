@@ -63,7 +63,7 @@ def _model(world: World, entry: Entry) -> KnownModel | None:
     complete = clauses.require(world, "TM301", node.name, found, needed)
     before, behind, derived, last = _steps(world, env, node, where)
     nets = [n for c in node.all("network") if (n := networks.network(world, env, cast(ast.Network, c.value), last))]
-    ensemble = _ensemble(world, env, found.get("ensemble"), len(nets))
+    ensemble = _ensemble(world, env, found.get("ensemble"), len(nets), where)
     rejects = _rejects(world, env, found.get("reject"), names)
     decide = decisions.decide(world, env, found.get("decide"), names)
     random = decisions.randomness(world, env, found.get("random"))
@@ -118,10 +118,14 @@ def _steps(
     before: list[Step] = []
     behind: list[Step] = []
     derived: dict[str, Flow] = {}
-    met = False
+    met = decided = False
     for clause in node.clauses:
         met |= clause.word.text == "network"
+        decided |= clause.word.text == "decide"
         if clause.word.text != "step":
+            continue
+        if decided:
+            world.report("TM314", "a step stands before the decision: behind it there is only a class", clause.word)
             continue
         written_step = cast(ast.Step, clause.value)
         written = steps.read(world, env, written_step, "behind" if met else "before")
@@ -163,7 +167,7 @@ def _sigma_in_units(world: World, where: Space | None, written: steps.Written) -
 
 
 def _ensemble(
-    world: World, env: Env, clause: ast.Clause | None, networks_here: int
+    world: World, env: Env, clause: ast.Clause | None, networks_here: int, where: Space | None
 ) -> tuple[tuple[str, ...], str] | None:
     if clause is None:
         return None
@@ -176,6 +180,10 @@ def _ensemble(
         return None
     if rule is None or of is None or len(members) != len(node.members):
         return None
+    for name, member in zip(node.members, members, strict=True):
+        if where is not None and member.space.name != where.name:
+            world.report("TM317", f"{name.text} takes {member.space.name}, and the ensemble {where.name}", name)
+            return None
     return tuple(m.meaning.name for m in members), f"{rule} of {of}"
 
 
