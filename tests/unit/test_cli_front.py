@@ -312,6 +312,39 @@ def test_new_replaces_nothing_unasked(spec: Path, capsys: pytest.CaptureFixture[
     assert main(["new", "no/such/folder/n.tm", "--yes"]) == 2
 
 
+def test_new_writes_nothing_that_does_not_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "n.tm", "--yes", "--radius", "800"]) == 1
+    assert main(["new", "n.tm", "--yes", "--norm", "l7"]) == 1
+    assert list(tmp_path.iterdir()) == []
+    assert main(["new", "n.tm", "--yes", "--model", 'a "quoted" \\ name.onnx']) == 0
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_new_asks_at_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", Terminal("1,8,8\n\n\nno,yes\nnet.py:make\n\n\nl2\n1/2\n\n\n"))
+    assert main(["new", "n.tm"]) == 0
+    text = (tmp_path / "n.tm").read_text(encoding="utf-8")
+    for part in ("tensor(1, 8, 8)", "{no, yes}", 'torch("net.py:make", weights: "weights.safetensors")', "l2 <= 1/2"):
+        assert part in text
+    asked = capsys.readouterr().err
+    assert asked.count("]: ") == 11
+    # What a flag says is not asked, and features leave the questions about a tensor out.
+    monkeypatch.setattr("sys.stdin", Terminal("\n" * 20))
+    main(["new", "m.tm", "--features", "a:0:1", "--norm", "l2", "--model", "m.onnx"])
+    asked = capsys.readouterr().err
+    assert "norm of the ball" not in asked
+    assert "shape of one input" not in asked
+    assert "weights of torch" not in asked
+
+
 def test_new_writes_the_hash_of_a_file_that_is_there(spec: Path) -> None:
     assert main(["new", "n.tm", "--yes", "--data", "two.npz"]) == 0
     digest = hashlib.sha256((spec.parent / "two.npz").read_bytes()).hexdigest()

@@ -33,12 +33,13 @@ class Front:
     sources: Mapping[str, Source]
 
 
-def read_spec(path: str, settings: Mapping[str, str]) -> Front:
-    """Parse, check and match the spec at ``path``. Imports no library that a spec names."""
+def read_spec(path: str, settings: Mapping[str, str], text: str | None = None) -> Front:
+    """Parse, check and match the spec at ``path`` (or ``text``, as if it stood there). Imports no library that a spec
+    names."""
     from tmlang.plan import Capabilities, lower
     from tmlang.semantics import check
 
-    checked = check(path, settings=settings)
+    checked = check(path if text is None else Source(path, text), settings=settings)
     if checked.program is None or has_errors(checked.diagnostics):
         return Front(path, checked.program, None, checked.diagnostics, checked.sources)
     folder = str(Path(path).parent)

@@ -50,7 +50,7 @@ QUESTIONS = (
 """In the order in which they are asked; each is also a flag."""
 
 _ATTACK = {"white_box": "native.apgd(loss: ce, steps: 100)", "scores": "native.square(queries: 5000)"}
-_READERS = {".npz": 'npz("{path}", inputs: "x", labels: "y"{hash})', ".csv": 'csv("{path}", label: "label"{hash})'}
+_READERS = {".npz": 'npz({path}, inputs: "x", labels: "y"{hash})', ".csv": 'csv({path}, label: "label"{hash})'}
 _NETWORKS = {".onnx": "onnx", ".pt": "torchscript", ".pt2": "exported"}
 
 
@@ -77,14 +77,16 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"tmc new: there is no folder {target.parent}\n")
         return 2
     text = spec_text(_answers(args), target.parent)
+    front = read_spec(str(target), {}, text)
+    show(front.diagnostics, front.sources)
+    if front.plan is None:
+        sys.stderr.write("tmc new: nothing is written, since these answers do not mean one thing\n")
+        return exit_code(front.diagnostics)
     from tmlang.base.files import write_atomically
 
     write_atomically(target, text.encode("utf-8"))
-    front = read_spec(str(target), {})
-    show(front.diagnostics, front.sources)
-    if front.plan is not None:
-        print(f"{target}: written; read its comments, then: tmc check {target} --artifacts")
-    return exit_code(front.diagnostics)
+    print(f"{target}: written; read its comments, then: tmc check {target} --artifacts")
+    return 0
 
 
 def _answers(args: argparse.Namespace) -> dict[str, str]:
@@ -170,15 +172,20 @@ def _network(answers: dict[str, str], folder: Path) -> str:
     model = answers["model"]
     if ":" in model:
         weights = answers["weights"]
-        return f'torch("{model}", weights: "{weights}"{_hash(folder / weights)})'
-    return f'{_NETWORKS.get(Path(model).suffix, "onnx")}("{model}"{_hash(folder / model)})'
+        return f"torch({_quoted(model)}, weights: {_quoted(weights)}{_hash(folder / weights)})"
+    return f"{_NETWORKS.get(Path(model).suffix, 'onnx')}({_quoted(model)}{_hash(folder / model)})"
 
 
 def _read(path: str, folder: Path) -> str:
     reader = _READERS.get(Path(path).suffix, _READERS[".npz"])
-    return reader.format(path=path, hash=_hash(folder / path))
+    return reader.format(path=_quoted(path), hash=_hash(folder / path))
 
 
 def _hash(path: Path) -> str:
     """The ``sha256:`` argument of a file that is there; nothing otherwise, and a run will say so."""
     return f',\n                  sha256: "{sha256(path.read_bytes()).hexdigest()}"' if path.is_file() else ""
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
