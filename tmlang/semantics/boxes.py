@@ -27,8 +27,8 @@ def per(world: World, env: Env, node: ast.Ball, part: Mutable | None, written: V
         world.report("TM225", f"radii per {per} make a box, and {node.norm.text} is none", node.norm, help=help)
         return None
     entries = _entries(world, node, written, space, per)
-    tolerance = tolerance(world, env, node, space)
-    if entries is None or tolerance is None:
+    slack = tolerance(world, env, node, space)
+    if entries is None or slack is None:
         return None
     if not any(r for _, r in entries):
         world.report("TM202", "all radii are zero: only the original is left", node.radius)
@@ -38,7 +38,7 @@ def per(world: World, env: Env, node: ast.Ball, part: Mutable | None, written: V
         help = f"add {missing}: a radius, or leave it out of mutable:"
         world.report("TM225", f"{missing} is mutable and has no radius, so it cannot move", node.radius, help=help)
         return None
-    return Ball("linf", space.name, None, entries, per, None, tolerance, None, node.span)
+    return Ball("linf", space.name, None, entries, per, None, slack, None, node.span)
 
 
 def _unbounded(space: Space, part: Mutable | None, entries: tuple[tuple[str, Fraction], ...]) -> str | None:
