@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,11 +110,15 @@ class Frame:
 
     def values(self, z: Tensor) -> Tensor:
         """From the library's coordinates to values that the model may be shown."""
-        x = self.low + self.span * z
-        held = torch.clamp(x.detach(), self.lower, self.upper)
+        held = torch.clamp(self.low + self.span * z.detach(), self.lower, self.upper)
         if not (torch.is_grad_enabled() and z.requires_grad):
             return held
-        return value_of(torch.where(self.moving, x, x.detach()), held)
+        return value_of(z * self._slope, held)
+
+    @cached_property
+    def _slope(self) -> Tensor:
+        """dx/dz, zero where nothing may move."""
+        return torch.where(self.moving, self.span, torch.zeros((), dtype=self.span.dtype))
 
     def rows(self, index: Tensor) -> Frame:
         """The frame of some examples."""
