@@ -39,7 +39,8 @@ def _text_script(mark: str, body: str) -> str:
 
 def _html_script(mark: str, body: str) -> str:
     tag = "sup" if mark == "^" else "sub"
-    return f"<{tag}>{body}</{tag}>"
+    compact = body.replace(" × ", "×")
+    return f"<{tag}>{compact}</{tag}>"
 
 
 class _Translator:

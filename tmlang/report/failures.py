@@ -1,0 +1,176 @@
+"""The failures of a run as a reader can check them: what changed, what was decided, where it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tmlang.audit.bundle import Bundle
+from tmlang.audit.record import REJECTED, Record
+from tmlang.audit.remeasure import exact_values
+from tmlang.audit.show import number
+from tmlang.audit.units import is_witness, stage_label
+from tmlang.meaning.models import Model
+from tmlang.meaning.spaces import Space
+from tmlang.plan.ir import EvaluationPlan
+
+MOST_ROWS = 40
+MOST_PICTURES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One feature that moved."""
+
+    feature: str
+    before: str
+    after: str
+    change: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pictures:
+    """Original, changed input and signed difference, each (height, width) or (height, width, 3), scaled to [0, 1];
+    the difference to [-1, 1], ``reach`` being what 1 stands for, in the space's units."""
+
+    original: NDArray[np.float64]
+    changed: NDArray[np.float64]
+    difference: NDArray[np.float64]
+    reach: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailureView:
+    unit: str
+    label: str
+    decision: str
+    stage: str
+    distance: str
+    within_access: bool
+    queries: int
+    seed: str
+    candidate: str
+    changes: tuple[Change, ...] = ()
+    pictures: Pictures | None = None
+
+
+def failure_views(
+    bundle: Bundle, evaluation: EvaluationPlan, model: Model, space: Space, records: Sequence[Record]
+) -> tuple[tuple[FailureView, ...], int]:
+    """The first witness of each broken unit, at most :data:`MOST_ROWS` of them, and how many there are."""
+    first: dict[str, Record] = {}
+    for row in records:
+        if row.evaluation == evaluation.name and is_witness(row):
+            kept = first.get(row.unit)
+            if kept is None or (row.within_access and not kept.within_access):
+                first[row.unit] = row
+    rows = list(first.values())
+    views = [
+        _view(bundle, evaluation, model, space, row, pictures=i < MOST_PICTURES)
+        for i, row in enumerate(rows[:MOST_ROWS])
+    ]
+    return tuple(views), len(rows)
+
+
+def _view(
+    bundle: Bundle,
+    evaluation: EvaluationPlan,
+    model: Model,
+    space: Space,
+    row: Record,
+    *,
+    pictures: bool,
+) -> FailureView:
+    changes: tuple[Change, ...] = ()
+    shown = None
+    if row.candidate is not None:
+        stored, original, indices = bundle.candidate(row.candidate)
+        before, after = (exact_values(space, a, indices=indices) for a in (original, stored))
+        if space.features:
+            changes = tuple(_changes(space, before, after))
+        elif pictures and is_picture(space):
+            shown = _pictures(space, before, after)
+    return FailureView(
+        row.unit,
+        class_name(model, row.label),
+        class_name(model, row.decision),
+        stage_label(evaluation, row),
+        _distance(row),
+        row.within_access is True,
+        row.queries,
+        "—" if row.seed is None else str(row.seed),
+        row.candidate or "—",
+        changes,
+        shown,
+    )
+
+
+def class_name(model: Model, index: int | None) -> str:
+    """The class as the spec names it."""
+    if index is None:
+        return "no decision"
+    if index == REJECTED:
+        return "rejected"
+    return model.classes[index] if 0 <= index < len(model.classes) else str(index)
+
+
+def _distance(row: Record) -> str:
+    if row.distance is not None:
+        return number(Fraction(row.distance))
+    found = (("linf", row.linf), ("l2", row.l2), ("l1", row.l1))
+    return ", ".join(f"{name} {number(Fraction(d))}" for name, d in found if d is not None) or "—"
+
+
+def _changes(space: Space, before: Sequence[Fraction], after: Sequence[Fraction]) -> Iterator[Change]:
+    for i, (a, b) in enumerate(zip(before, after, strict=True)):
+        if a == b:
+            continue
+        cell = space.cell(i)
+        if cell.kind == "category":
+            yield Change(space.features[i], cell.categories[int(a)], cell.categories[int(b)], "—")
+        else:
+            unit = f" {cell.unit}" if cell.unit else ""
+            sign = "+" if b > a else "−"
+            change = f"{sign}{number(abs(b - a))}{unit}"
+            yield Change(space.features[i], number(a, 7) + unit, number(b, 7) + unit, change)
+
+
+def is_picture(space: Space) -> bool:
+    """Whether an input can be shown as a picture: two axes, or a third of one or three channels."""
+    if space.features or any(c.kind == "category" for c in space.cells):
+        return False
+    return len(space.shape) == 2 or (len(space.shape) == 3 and _channel_axis(space) is not None)
+
+
+def _channel_axis(space: Space) -> int | None:
+    axes = (space.channel_axis,) if space.channel_axis is not None else (0, 2)
+    return next((a for a in axes if a in (0, 2) and space.shape[a] in (1, 3)), None)
+
+
+def _pictures(space: Space, before: Sequence[Fraction], after: Sequence[Fraction]) -> Pictures:
+    low, high = min(c.low for c in space.cells), max(c.high for c in space.cells)
+    change = [b - a for a, b in zip(before, after, strict=True)]
+    reach = max((abs(c) for c in change), default=Fraction(0)) or Fraction(1)
+    return Pictures(
+        _layout(space, [(v - low) / (high - low) for v in before]),
+        _layout(space, [(v - low) / (high - low) for v in after]),
+        _layout(space, [c / reach for c in change]),
+        number(reach),
+    )
+
+
+def _layout(space: Space, values: Sequence[Fraction]) -> NDArray[np.float64]:
+    """(height, width) or (height, width, 3), red first."""
+    array: NDArray[Any] = np.array([float(v) for v in values]).reshape(space.shape)
+    axis = _channel_axis(space) if len(space.shape) == 3 else None
+    if axis is None:
+        return array
+    array = np.moveaxis(array, axis, 2)
+    if array.shape[2] == 1:
+        return array[:, :, 0]
+    return array[:, :, ::-1] if space.order == "bgr" else array

@@ -1,0 +1,119 @@
+"""What does not follow, and what nobody tried: said of this run, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tmlang.audit.columns import Columns
+from tmlang.audit.record import Record
+from tmlang.audit.units import attack_stages, proof_stages
+from tmlang.meaning.models import Data, Model
+from tmlang.meaning.threats import Shift, Subject, Threat
+from tmlang.plan.ir import EvaluationPlan, Plan
+
+
+def limits(plan: Plan, evaluation: EvaluationPlan, columns: Columns, records: Sequence[Record]) -> tuple[str, ...]:
+    """What a reader must not conclude from the numbers of one evaluation."""
+    subject = plan.subject(evaluation.subject)
+    model = plan.model(subject.model)
+    found = [*_evidence(evaluation, subject, columns, records)]
+    if isinstance(subject, (Threat, Shift)):
+        found += _data(plan.data_set(subject.data), columns)
+    if isinstance(subject, Threat):
+        found += _attacker(subject)
+    found += _object(model)
+    return tuple(found)
+
+
+def _evidence(
+    evaluation: EvaluationPlan, subject: Subject, columns: Columns, records: Sequence[Record]
+) -> Iterator[str]:
+    attacks = attack_stages(evaluation) if isinstance(subject, Threat) else ()
+    proofs = proof_stages(evaluation)
+    searched = [s for s in attacks if s.role == "attack"]
+    if searched:
+        count = "one attack" if len(searched) == 1 else f"{len(searched)} attacks"
+        yield (
+            f"Survival says what {count} with these budgets did not find. Another or a longer search may break more; "
+            "it bounds R from above only."
+        )
+    if isinstance(subject, Threat) and not proofs:
+        yield "No certificate ran, so nothing bounds R from below."
+    if isinstance(subject, Shift):
+        yield "An average over a named change says nothing about changes that somebody chooses."
+    yield from _arithmetic(evaluation, records)
+    partial = [s.label for s in evaluation.stages if s.lowering == "inner"]
+    if partial:
+        yield f"{', '.join(partial)} searched a part of the allowed set only."
+    wider = [s.label for s in proofs if s.lowering == "outer"]
+    if wider:
+        yield f"{', '.join(wider)} proved about more than the allowed set: sound, and looser than it could be."
+    if columns.counts.unfinished or columns.counts.certifier_failed:
+        yield "Stages that did not finish leave a range and no number; the range is what is claimed about."
+
+
+def _arithmetic(evaluation: EvaluationPlan, records: Sequence[Record]) -> Iterator[str]:
+    """In which arithmetic the certificates hold (EVIDENCE.md section 6)."""
+    kinds = {r.gap_kind for r in records if r.evaluation == evaluation.name and r.verdict == "certified"}
+    if kinds & {None, "none"}:
+        yield "Some certificates hold in real arithmetic: the gap to the arithmetic of the object is not bounded."
+    if "assumed" in kinds:
+        yield "The gap between the certificates' arithmetic and the object's is assumed, and not proved."
+
+
+def _data(data: Data, columns: Columns) -> Iterator[str]:
+    units = "pairs of example and target" if columns.units == "pairs" else "examples"
+    if data.sampling is None and not any(t.kind == "sample" for t in data.takes):
+        yield f"It speaks of these {columns.counts.base} {units} of {data.name}, and of no population behind them."
+    else:
+        yield f"It speaks of {columns.counts.base} sampled {units}; claims marked `population` alone speak of the rest."
+    if data.truth.kind == "predicted":
+        yield f"The labels are predictions of {data.truth.model}: agreement with them is not correctness."
+    if data.truth.kind == "published":
+        yield "The labels are published ones; nobody reviewed them here, nor whether they still hold after a change."
+
+
+def _attacker(threat: Threat) -> Iterator[str]:
+    access = threat.access
+    if access.unaware_of:
+        yield f"The attacker here does not know of {', '.join(access.unaware_of)}; whoever does may do better."
+    if access.level in ("scores", "decisions", "transfer", "nothing"):
+        yield "An attacker with more access than declared may do better."
+    if access.queries is not None:
+        yield f"An attacker with more than {access.queries} queries may do better."
+    if threat.success is not None and threat.success.kind == "single_draw":
+        yield "A single draw is an estimate: it says how often an attack works, and bounds nothing."
+    unreviewed = [a for a in threat.assumptions if a.reviewed is None and a.evidence is None]
+    if unreviewed:
+        yield "What is assumed above was not reviewed; the numbers hold only as far as it does."
+
+
+def _object(model: Model) -> Iterator[str]:
+    if model.network.kind == "remote":
+        yield "The object is a service that was observed once; it may have changed since."
+    else:
+        yield (
+            "Decisions are those of the reference evaluator named below, one input at a time; other hardware or other "
+            "batches may decide differently where two outputs nearly tie."
+        )
+
+
+def untested(plan: Plan, evaluations: Sequence[EvaluationPlan]) -> tuple[str, ...]:
+    """What none of the evaluations looked at."""
+    threats = [s for e in evaluations if isinstance(s := plan.subject(e.subject), Threat)]
+    found = ["changes beyond the allowed sets: other kinds, larger ones, and combinations"]
+    if threats and all(t.goal.kind == "untargeted" for t in threats):
+        found.append("attacks that aim at a given class (an untargeted failure may be any wrong class)")
+    if threats and all(t.perturbation == "per_example" for t in threats):
+        found.append("one change for all examples")
+    frozen = sorted({t.name for t in threats if t.mutable.kind != "all"})
+    if frozen:
+        found.append(f"changes of what is frozen in {', '.join(frozen)}")
+    if threats and all(t.access.level == "white_box" for t in threats):
+        found.append("what an attacker with less knowledge would reach (it is at most as much)")
+    used = {plan.subject(e.subject).model for e in evaluations}
+    others = sorted(m.name for m in plan.models if m.name not in used)
+    if others:
+        found.append(f"the models {', '.join(others)}, which the spec names and no evaluation attacks")
+    found.append("tampering with training data, with weights, or with the machine that runs the object")
+    return tuple(found)

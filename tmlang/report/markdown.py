@@ -1,0 +1,114 @@
+"""``report.md``: the same view as plain text that a reviewer can read, quote and compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tmlang.audit.show import DASH
+from tmlang.report.mathtext import to_unicode
+from tmlang.report.numbers import NAMES
+from tmlang.report.view import EvaluationView, View, claims_line
+
+
+def markdown(view: View) -> str:
+    """The view as GitHub-flavoured Markdown."""
+    return "\n".join(_lines(view)) + "\n"
+
+
+def _lines(view: View) -> Iterator[str]:
+    yield from (f"# {_text(view.title)}", "", claims_line(view), "")
+    for e in view.evaluations:
+        yield from (f"> **{_text(e.name)}: {_text(c)}**\n" for c in e.contradictions)
+    if view.claims:
+        yield from ("## Claims", "")
+        rows = [
+            (f"**{c.status.replace('_', ' ')}**", f"{c.text}: `{c.formula}`", c.reason, c.proves, ", ".join(c.rests_on))
+            for c in view.claims
+        ]
+        yield from _table(("status", "claim", "because", "evidence", "rests on"), rows)
+    yield from ("## Overview", "")
+    heads = ("evaluation", *(NAMES[name][0] for name in view.overview_columns), "R in [certified, not broken]")
+    yield from _table(heads, [_overview(view, e) for e in view.evaluations])
+    for e in view.evaluations:
+        yield from _evaluation(e)
+    yield from ("## Not tested", "", *(f"* {line}" for line in view.untested), "")
+    if view.warnings:
+        yield from ("## Warnings", "", *(f"* {line}" for line in view.warnings), "")
+    yield from ("## Versions and hashes", "")
+    for heading, pairs in view.facts:
+        yield from (f"### {heading}", "")
+        yield from _table(("what", "value"), pairs)
+    yield "Every number was counted from the records of this bundle; `tmc audit` on its folder checks them."
+
+
+def _overview(view: View, e: EvaluationView) -> tuple[str, ...]:
+    values = dict(e.overview)
+    return (e.name, *(values[name] for name in view.overview_columns), e.bounds.text or DASH)
+
+
+def _evaluation(e: EvaluationView) -> Iterator[str]:
+    yield from (f"## {_text(e.name)} of {_text(e.subject)}", "")
+    if e.doc:
+        yield from (_text(e.doc), "")
+    if e.summary:
+        yield from ("`" + " · ".join(e.summary) + "`", "")
+    if e.bounds.text:
+        yield from (f"**R {e.bounds.relation} {e.bounds.text}** ({e.bounds.direction})", "")
+    yield from (f"* {line}" for line in e.headline)
+    yield from ("", "### What was allowed", "")
+    yield from _table(("clause", "meaning"), [(s.topic, s.text) for s in e.sentences])
+    yield from ("```text", *(to_unicode(line) for line in e.symbols), "```", "", "### What was searched", "")
+    heads = ("stage", "method", "covers", "settings", "units", "newly broken", "proved", "survival after it")
+    rows = [
+        (
+            s.label,
+            f"`{s.method}`: {s.does}",
+            "; ".join((s.covers, s.access, *s.reasons)),
+            ", ".join(f"{name} {value}" for name, value in s.arguments),
+            "; ".join((str(s.units), *(f"{n} {kind}" for kind, n in s.failed))),
+            str(s.fresh),
+            DASH if s.proved is None else str(s.proved),
+            s.standing or DASH,
+        )
+        for s in e.stages
+    ]
+    yield from _table(heads, rows)
+    yield from _failures(e)
+    yield from ("### What does not follow", "", *(f"* {line}" for line in e.limits), "")
+    yield from ("### All numbers", "")
+    numbers = [(n.heading, n.value, n.of, n.meaning, "; ".join(n.gaps)) for n in e.numbers]
+    numbers += [(f"{n.heading} of {label}", n.value, n.of, n.meaning, "; ".join(n.gaps)) for label, n in e.attacks]
+    yield from _table(("number", "value", "of", "counts units that are", "open"), numbers)
+    if e.repeats:
+        yield from (f"{e.repeats}; their union is the number above.", "")
+
+
+def _failures(e: EvaluationView) -> Iterator[str]:
+    if not e.failed:
+        return
+    yield from (f"### What failed ({len(e.failures)} of {e.failed})", "")
+    rows = [
+        (
+            f.unit,
+            f.label,
+            f.decision,
+            f.stage + ("" if f.within_access else " (beyond the declared access)"),
+            f.distance,
+            str(f.queries),
+            "; ".join((f.candidate, *(f"{c.feature}: {c.before} → {c.after}" for c in f.changes))),
+        )
+        for f in e.failures
+    ]
+    yield from _table(("unit", "label", "decided", "found by", "distance", "queries", "input"), rows)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'---|' * len(heads)}"
+    yield from (f"| {' | '.join(map(_text, row))} |" for row in rows)
+    yield ""
+
+
+def _text(text: str) -> str:
+    """Text from a spec or a record, on one line and without power over the layout or the page around it."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("](", "]\\(")

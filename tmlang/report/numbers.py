@@ -1,0 +1,167 @@
+"""What each number is called, what it means, and what follows from all of them in two sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tmlang.audit.columns import Column, Columns, Counts
+from tmlang.audit.show import DASH, interval, percent
+
+NAMES = {
+    "clean_accuracy": ("clean accuracy", "right before any change"),
+    "clean_answered": ("answered", "decided at all before any change: right or wrong, and not rejected"),
+    "certified": ("certified", "right, and proved: no allowed input fails"),
+    "upper": ("not broken", "right, and no failing input is known, by whatever access it was found"),
+    "robust_accuracy": ("R", "right, and no allowed input fails: at least what is proved, at most what is not broken"),
+    "robust_rate": ("R", "right, and no allowed input fails: at least what is proved, at most what is not broken"),
+    "survival": ("survival", "right, and broken by none of the attacks that ran, within the declared access"),
+    "survival_completed": ("survival of completed", "the same among units whose attacks all finished; not claimable"),
+    "survival_any": ("survival, rejections failing", "right, and neither broken nor driven into a rejection"),
+    "attack_coverage": ("attack coverage", "every attack finished"),
+    "certificate_coverage": ("certificate coverage", "of right ones: the certifier gave an answer"),
+    "coverage": ("coverage", "every stage finished"),
+    "denied": ("denied", "right, and driven into a rejection by an allowed input"),
+    "reviewed": ("labels reviewed", "the label was reviewed"),
+    "semantic_validity": ("semantic validity", "of failing inputs: a reviewer says that the label still holds"),
+    "corrupted_accuracy": ("accuracy after the change", "right on the changed input: an average, no worst case"),
+    "median_distance": ("median distance", "of the nearest failing inputs found; not found counts as infinite"),
+    "attack_success": ("success", "of right ones: broken by this attack alone"),
+}
+"""Column -> (heading, what is counted)."""
+
+
+MARKS = {"supported": "✓", "refuted": "✗", "undecided": "?", "not_evaluated": "–"}
+"""Of a claim's status, where colour alone would not do."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberView:
+    """``value`` is the range as text, ``of`` its denominator, ``gaps`` what keeps it from being one number."""
+
+    name: str
+    heading: str
+    meaning: str
+    value: str
+    of: str
+    gaps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of the bar: ``count`` of the denominator's units share the fate ``key``."""
+
+    key: str
+    label: str
+    count: int
+    share: float
+
+
+def number_view(column: Column) -> NumberView:
+    heading, meaning = NAMES[column.name]
+    share = column.name != "median_distance"
+    value = "undefined" if column.low is None else interval(column.low, column.high, share=share)
+    if column.at_least and column.low is not None:
+        value = f"at least {percent(column.low)}"
+    gaps = tuple(f"{g.reason}: {g.units}" for g in column.gaps)
+    note = f" ({column.note})" if column.note else ""
+    return NumberView(column.name, heading + note, meaning, value, f"{column.denominator}", gaps)
+
+
+def short(columns: Columns, name: str) -> str:
+    """The value of a column for an overview: a dash where nothing measured it."""
+    column = columns.get(name)
+    return DASH if column is None else number_view(column).value
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """R as far as it is known: ``R in [82.4 %, 87.1 %]``, or ``R = 50 %`` where both sides meet. ``direction`` says
+    what stands on either side; below stands a dash where no certificate ran."""
+
+    relation: str = ""
+    text: str = ""
+    direction: str = ""
+
+
+def bounds(columns: Columns) -> Bounds:
+    """R between what is proved and what is not broken; empty where nothing was said of R."""
+    upper, certified = columns.get("upper"), columns.get("certified")
+    if upper is None or upper.high is None:
+        return Bounds()
+    if certified is None:
+        return Bounds("in", f"[{DASH}, {percent(upper.high)}]", "no certificate ran: nothing bounds R from below")
+    if certified.low == upper.high:
+        return Bounds("=", percent(upper.high), "what is proved and what is not broken meet")
+    both = f"[{percent(certified.low)}, {percent(upper.high)}]"
+    return Bounds("in", both, "from what is proved to what is not broken")
+
+
+def bar(columns: Columns) -> tuple[Segment, ...]:
+    """The units of the denominator by their fate, from proved to lost; parts of no unit are left out."""
+    k = columns.counts
+    proved = columns.get("certified") is not None
+    parts = [
+        ("proved", "proved", k.certified),
+        ("standing", "not broken, not proved" if proved else "not broken by this search", k.standing),
+        ("open", "attack unfinished", k.open),
+        ("broken", "broken", k.broken_any_access),
+        ("unknown", "clean decision unknown", k.cu),
+    ]
+    if columns.clean_errors == "fail":
+        parts += [("wrong", "wrong before any change", k.cw), ("wrong", "rejected before any change", k.cr)]
+    whole = sum(count for _, _, count in parts)
+    return tuple(Segment(key, label, count, count / whole) for key, label, count in parts if count)
+
+
+def headline(columns: Columns) -> tuple[str, ...]:
+    """What was found, in sentences that a reader can act on."""
+    if columns.holds is not None:
+        return (_PROPERTY[columns.holds],)
+    corrupted = columns.get("corrupted_accuracy")
+    if corrupted is not None:
+        view = number_view(corrupted)
+        return (
+            f"{view.value} of {view.of} changed inputs are decided rightly. This is an average, and no worst case.",
+        )
+    return tuple(_threat_headline(columns))
+
+
+_PROPERTY = {
+    "holds": "The property holds: it was proved for every input that it speaks of.",
+    "violated": "The property is violated: an input was found and replayed.",
+    "undecided": "The property is undecided: nothing was proved, and no violation was found.",
+}
+
+
+def _threat_headline(columns: Columns) -> Iterator[str]:
+    k, units = columns.counts, columns.units
+    if k.denominator == 0:
+        yield f"No {units} are left to count, so every share is undefined."
+        return
+    certified, searched = columns.get("certified") is not None, columns.get("survival") is not None
+    if certified:
+        are = "is" if k.certified == 1 else "are"
+        yield f"{k.certified} of {k.denominator} {units} {are} proved: no allowed input makes the object fail."
+    if k.broken_any_access:
+        yield f"{_count(k.broken_any_access, units)} broken: an allowed input that fails was found and replayed."
+    if k.standing and searched:
+        rest = "and no proof covers them: nobody knows" if certified else "which proves nothing about other searches"
+        yield f"{_count(k.standing, units)} not broken by this search, {rest}."
+    if k.open:
+        yield f"{_count(k.open, units)} undecided because an attack did not finish."
+    yield from _clean_headline(columns, k)
+
+
+def _clean_headline(columns: Columns, k: Counts) -> Iterator[str]:
+    lost = [f"{k.cw} wrong"] * bool(k.cw) + [f"{k.cr} rejected"] * bool(k.cr)
+    if lost:
+        counted = "counted as failures" if columns.clean_errors == "fail" else "left out of the count"
+        yield f"Before any change, {' and '.join(lost)}: {counted}."
+    if k.cu:
+        yield f"{_count(k.cu, columns.units)} without a clean decision."
+
+
+def _count(n: int, units: str) -> str:
+    word = units.removesuffix("s") if n == 1 else units
+    return f"{n} {word} {'is' if n == 1 else 'are'}"

@@ -1,0 +1,46 @@
+"""``report.html``: the view as one page that needs nothing but itself (the only module that imports jinja2)."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from tmlang.report.figures import picture_uris, survival_plot
+from tmlang.report.mathtext import to_html
+from tmlang.report.numbers import MARKS, NAMES
+from tmlang.report.view import EvaluationView, View, claims_line
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def page(view: View) -> str:
+    """The page as HTML: every text of the spec and of the records is escaped, and no script or link leaves it."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters["code"] = _code
+    environment.filters["math"] = lambda latex: Markup(to_html(latex))
+    return environment.get_template("report.html.j2").render(
+        view=view,
+        style=Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),
+        tally=claims_line(view),
+        marks=MARKS,
+        names=NAMES,
+        plots={e.name: _plot(e) for e in view.evaluations},
+        pictures={e.name: [(f, picture_uris(f.pictures)) for f in e.failures if f.pictures] for e in view.evaluations},
+    )
+
+
+def _code(text: str) -> Markup:
+    """Escaped text with what stands in backquotes set as code."""
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text)))
+
+
+def _plot(e: EvaluationView) -> str | None:
+    if len(e.order) < 3:
+        return None
+    return survival_plot([(p.label, p.low, p.high) for p in e.order], e.proved)

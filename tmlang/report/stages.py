@@ -1,0 +1,104 @@
+"""What was searched and proved: every stage with its method, faithfulness, arguments and yield."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from tmlang.audit.columns import Column
+from tmlang.audit.record import Record
+from tmlang.audit.show import interval
+from tmlang.audit.units import is_witness, stage_label
+from tmlang.plan.ir import EvaluationPlan, Stage
+from tmlang.plan.written import written
+
+_ROLES = {
+    "attack": "searches for a failing input",
+    "certify": "proves that there is none",
+    "decide_exactly": "finds one or proves that there is none",
+    "enumerate": "tries every allowed input",
+    "corrupt": "changes every input once",
+}
+_LOWERINGS = {
+    "exact": "exactly the allowed set",
+    "inner": "a part of the allowed set",
+    "outer": "more than the allowed set",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StageView:
+    """One stage. ``units`` it ran on; ``fresh``: units that it broke first; ``proved``: certificates it gave;
+    ``standing``: survival after it, in order; ``failed``: units by kind of failure."""
+
+    label: str
+    method: str
+    role: str
+    does: str
+    covers: str
+    lowering: str
+    access: str
+    evidence: str
+    arguments: tuple[tuple[str, str], ...]
+    reasons: tuple[str, ...]
+    units: int
+    fresh: int
+    proved: int | None
+    standing: str
+    failed: tuple[tuple[str, int], ...]
+    queries: str
+    seconds: str
+
+
+def stage_views(
+    evaluation: EvaluationPlan, records: Sequence[Record], survival: Mapping[str, Column]
+) -> tuple[StageView, ...]:
+    """The stages in the order in which they ran; ``survival`` after each attack by its label."""
+    rows: dict[str, list[Record]] = {s.label: [] for s in evaluation.stages}
+    for record in records:
+        label = stage_label(evaluation, record)
+        if record.evaluation == evaluation.name and label in rows:
+            rows[label].append(record)
+    broken: set[str] = set()
+    views = []
+    for stage in evaluation.stages:
+        mine = {r.unit for r in rows[stage.label] if is_witness(r)}
+        views.append(_stage(stage, rows[stage.label], len(mine - broken), survival.get(stage.label)))
+        broken |= mine
+    return tuple(views)
+
+
+def _stage(stage: Stage, rows: Sequence[Record], fresh: int, survival: Column | None) -> StageView:
+    failed = Counter(r.status for r in rows if r.status in ("error", "timeout", "unstable"))
+    proves = stage.role not in ("attack", "corrupt")
+    arguments = [(name, written(value)) for name, value in stage.arguments]
+    if stage.through is not None:
+        arguments.append(("through", written(stage.through)))
+    queries = [r.queries for r in rows if r.queries]
+    return StageView(
+        stage.label,
+        f"{stage.backend}.{stage.method}",
+        stage.role,
+        _ROLES[stage.role],
+        _LOWERINGS[stage.lowering],
+        stage.lowering,
+        stage.access.replace("_", " "),
+        stage.evidence,
+        tuple(arguments),
+        stage.reasons,
+        units=len({r.unit for r in rows}),
+        fresh=fresh,
+        proved=len({r.unit for r in rows if r.verdict == "certified"}) if proves else None,
+        standing="" if survival is None else interval(survival.low, survival.high),
+        failed=tuple(sorted(failed.items())),
+        queries=f"{median(queries):.0f}" if queries else "—",
+        seconds=_duration(sum(r.seconds for r in rows)),
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds:.2f} s"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

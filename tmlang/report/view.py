@@ -1,0 +1,285 @@
+"""Everything that a report shows, once, as typed text: the page and the Markdown file print the same view."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tmlang.audit.bundle import Bundle
+from tmlang.audit.claims import ClaimStatus, Judgement, formula, judge_plan
+from tmlang.audit.columns import Column, Columns
+from tmlang.audit.curves import after_each_attack
+from tmlang.audit.record import Record
+from tmlang.audit.show import exact, interval, percent
+from tmlang.audit.tally import tally_plan
+from tmlang.meaning.threats import Property, Subject, Threat
+from tmlang.plan.ir import EvaluationPlan, Plan
+from tmlang.plan.text import plan_from_json, plan_hash
+from tmlang.plan.written import allowed
+from tmlang.report.failures import FailureView, failure_views
+from tmlang.report.limits import limits, untested
+from tmlang.report.numbers import MARKS, Bounds, NumberView, Segment, bar, bounds, headline, number_view, short
+from tmlang.report.stages import StageView, stage_views
+from tmlang.report.symbols import symbol_lines
+from tmlang.report.words import Sentence, sentences
+
+_OVERVIEW = ("clean_accuracy", "survival", "certified", "attack_coverage", "certificate_coverage", "reviewed")
+_PROVES = {
+    "survival": "a search, from above",
+    "certified": "certificates, from below",
+    "robust_accuracy": "certificates from below, witnesses from above",
+    "robust_rate": "certificates from below, witnesses from above",
+    "upper": "witnesses, from above",
+    "corrupted_accuracy": "an average",
+    "holds": "a proof, or a witness",
+    "attack_success": "a search",
+    "median_distance": "a search, from above",
+    "denied": "a search, from below",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimView:
+    """``proves``: the direction of the evidence behind the claimed quantity."""
+
+    text: str
+    formula: str
+    status: ClaimStatus
+    reason: str
+    proves: str
+    rests_on: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Survival behind one attack: shares in [0, 1], and as text."""
+
+    label: str
+    low: float
+    high: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationView:
+    name: str
+    subject: str
+    kind: str
+    doc: str
+    summary: tuple[str, ...]
+    headline: tuple[str, ...]
+    bounds: Bounds
+    bar: tuple[Segment, ...]
+    overview: tuple[tuple[str, str], ...]
+    sentences: tuple[Sentence, ...]
+    symbols: tuple[str, ...]
+    stages: tuple[StageView, ...]
+    order: tuple[Point, ...]
+    proved: float | None
+    numbers: tuple[NumberView, ...]
+    attacks: tuple[tuple[str, NumberView], ...]
+    repeats: str
+    failures: tuple[FailureView, ...]
+    failed: int
+    contradictions: tuple[str, ...]
+    limits: tuple[str, ...]
+    seed: str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """``facts``: (heading, (name, value) pairs) of versions, files and machine."""
+
+    title: str
+    claims: tuple[ClaimView, ...]
+    evaluations: tuple[EvaluationView, ...]
+    overview_columns: tuple[str, ...]
+    warnings: tuple[str, ...]
+    untested: tuple[str, ...]
+    facts: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    spec: tuple[tuple[str, str], ...]
+
+
+def view_of(bundle: Bundle) -> View:
+    """The view of a bundle, its numbers counted from its records."""
+    plan = plan_from_json(bundle.read_bytes("plan.json"))
+    records = bundle.records()
+    return make_view(bundle, plan, records)
+
+
+def make_view(bundle: Bundle, plan: Plan, records: Sequence[Record]) -> View:
+    """The view of ``records`` under ``plan``; candidates and facts are read from ``bundle``."""
+    columns = tally_plan(plan, records)
+    evaluations = tuple(_evaluation(bundle, plan, e, columns[e.name], records) for e in plan.evaluations)
+    names = [m.name for m in plan.modules if not m.name.startswith("std.")]
+    return View(
+        names[0].rpartition("/")[2] if names else "run",
+        tuple(_claim(j) for j in judge_plan(plan, records)),
+        evaluations,
+        tuple(number for number in _OVERVIEW if any(columns[e.name].get(number) for e in plan.evaluations)),
+        _warnings(bundle, plan),
+        untested(plan, plan.evaluations),
+        _facts(bundle, plan),
+        tuple((n, bundle.text(n)) for n in bundle.files() if n.startswith("spec/")),
+    )
+
+
+def claims_line(view: View) -> str:
+    """``2 evaluations; 4 claims: 2 supported, 1 refuted, 1 undecided.``"""
+    n = len(view.evaluations)
+    parts = [f"{n} evaluation{'s' * (n != 1)}"]
+    if view.claims:
+        found: Counter[str] = Counter(c.status for c in view.claims)
+        counts = ", ".join(f"{n} {s.replace('_', ' ')}" for s in MARKS if (n := found[s]))
+        parts.append(f"{len(view.claims)} claim{'s' * (len(view.claims) != 1)}: {counts}")
+    return "; ".join(parts) + "."
+
+
+def _claim(j: Judgement) -> ClaimView:
+    quantity = j.claim.left.quantity
+    return ClaimView(
+        j.claim.text, formula(j.claim), j.status, j.reason, _PROVES.get(quantity, "a count of records"), j.rests_on
+    )
+
+
+def _evaluation(
+    bundle: Bundle, plan: Plan, evaluation: EvaluationPlan, columns: Columns, records: Sequence[Record]
+) -> EvaluationView:
+    subject = plan.subject(evaluation.subject)
+    model = plan.model(subject.model)
+    failures: tuple[tuple[FailureView, ...], int] = ((), 0)
+    if not isinstance(subject, Property):
+        failures = failure_views(bundle, evaluation, model, plan.space(model.space), records)
+    certified = columns.get("certified")
+    curve = _curve(evaluation, subject, records)
+    return EvaluationView(
+        evaluation.name,
+        subject.name,
+        type(subject).__name__.lower(),
+        " ".join(part for part in (subject.doc, evaluation.doc) if part),
+        _summary(subject, evaluation),
+        headline(columns),
+        bounds(columns),
+        bar(columns) if isinstance(subject, Threat) else (),
+        tuple((name, short(columns, name)) for name in _OVERVIEW),
+        sentences(plan, subject),
+        symbol_lines(plan, subject),
+        stage_views(evaluation, records, dict(curve)),
+        tuple(_point(label, c) for label, c in curve if c.defined),
+        None if certified is None or certified.low is None else float(certified.low),
+        tuple(number_view(c) for c in columns.columns),
+        tuple((label, number_view(c)) for label, c in columns.attacks),
+        _repeats(columns),
+        *failures,
+        tuple(_contradictions(columns)),
+        limits(plan, evaluation, columns, records),
+        "" if evaluation.seed is None else str(evaluation.seed),
+    )
+
+
+def _summary(subject: Subject, evaluation: EvaluationPlan) -> tuple[str, ...]:
+    """The threat and the means on one line: ``linf <= 8/255 in px``, ``white box``, ``untargeted``, …"""
+    if not isinstance(subject, Threat):
+        return ()
+    limit = f"minimize {subject.minimize[0]}" if subject.minimize else ""
+    moves = [] if subject.mutable.kind == "all" else ["a part may change"]
+    queries = [f"at most {subject.access.queries} queries"] if subject.access.queries is not None else []
+    roles = Counter(s.role for s in evaluation.stages)
+    counted = [f"{n} {_ROLES[role][n != 1]}" for role, n in roles.items()]
+    return (
+        allowed(subject.allow) if subject.allow is not None else limit,
+        *moves,
+        "targeted" if subject.goal.kind != "untargeted" else "untargeted",
+        subject.access.level.replace("_", " "),
+        *queries,
+        *counted,
+    )
+
+
+_ROLES = {
+    "attack": ("search", "searches"),
+    "certify": ("certifier", "certifiers"),
+    "decide_exactly": ("solver", "solvers"),
+    "enumerate": ("enumeration", "enumerations"),
+    "corrupt": ("corruption", "corruptions"),
+}
+
+
+def _curve(evaluation: EvaluationPlan, subject: Subject, records: Sequence[Record]) -> tuple[tuple[str, Column], ...]:
+    return after_each_attack(evaluation, subject, records) if isinstance(subject, Threat) else ()
+
+
+def _point(label: str, column: Column) -> Point:
+    low, high = float(column.low or 0), float(column.high or 0)
+    return Point(label, low, high, interval(column.low, column.high))
+
+
+def _repeats(columns: Columns) -> str:
+    """The spread over repeats; their union is the headline."""
+    lows = [c.low for c in columns.repeats if c.low is not None]
+    highs = [c.high for c in columns.repeats if c.high is not None]
+    if not lows or not highs:
+        return ""
+    name = "survival" if columns.repeats[0].name == "survival" else "accuracy"
+    return f"{len(lows)} repeats alone: {name} between {percent(min(lows))} and {percent(max(highs))}"
+
+
+def _contradictions(columns: Columns) -> list[str]:
+    found = []
+    for c in columns.contradictions:
+        if c.within_gap:
+            found.append(
+                f"{c.unit}: {c.certifier} is contradicted by {c.witness} within its stated gap; it did not count."
+            )
+        else:
+            found.append(
+                f"{c.unit}: {c.certifier} certified it, and {c.witness} found an allowed input that fails. "
+                f"Every certificate of {c.method} in this run is void."
+            )
+    return found
+
+
+# Where it comes from -------------------------------------------------------------------------------------------------
+
+
+def _warnings(bundle: Bundle, plan: Plan) -> tuple[str, ...]:
+    found = [f"{code}: {message}" for code, message in plan.warnings]
+    told = _json(bundle, "environment.json").get("warnings", [])
+    found += [f"{w['code']}: {w['message']}" for w in told]
+    return tuple(dict.fromkeys(found))
+
+
+def _json(bundle: Bundle, name: str) -> Mapping[str, Any]:
+    """A file of the bundle; empty where it is not there yet."""
+    found = bundle.json(name) if name in set(bundle.files()) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _facts(bundle: Bundle, plan: Plan) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+    run, machine = _json(bundle, "run.json"), _json(bundle, "environment.json")
+    frozen = set(machine.get("unfrozen", []))
+    files = [
+        (name, f"{digest}{' (taken as it was, not frozen in the spec)' if name in frozen else ''}")
+        for name, digest in run.get("artifacts", {}).items()
+    ]
+    evaluators = [
+        (f"evaluator of {model}", ", ".join(f"{k} {_plain(v)}" for k, v in facts.items() if k != "object"))
+        for model, facts in run.get("models", {}).items()
+    ]
+    objects = [(f"object {model}", str(facts.get("object", "—"))) for model, facts in run.get("models", {}).items()]
+    where = [(k, str(machine[k])) for k in ("python", "platform", "processor") if k in machine]
+    groups = [
+        ("identity", [("plan", plan_hash(plan)), *objects]),
+        ("files", files),
+        ("modules of the spec", [(m.name, m.sha256) for m in plan.modules]),
+        ("libraries", [(k, str(v)) for k, v in run.get("libraries", {}).items()]),
+        ("reference evaluator", evaluators),
+        ("machine", where),
+    ]
+    return tuple((heading, tuple(pairs)) for heading, pairs in groups if pairs)
+
+
+def _plain(value: Any) -> str:
+    return exact(value) or "—" if isinstance(value, float) else str(value)
