@@ -14,7 +14,6 @@ from tmlang.cli.front import Front, add_settings, exit_code, read_spec, show
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-    from tmlang.audit.columns import Columns
     from tmlang.execute.progress import Progress
     from tmlang.execute.runner import RunOptions, RunResult
     from tmlang.plan.ir import Plan
@@ -72,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"stopped; what is done lies in {result.path}, and the same command goes on from there\n")
         return result.exit_code
     show([d for d in result.diagnostics if d.is_error], front.sources, to_stderr=True)
-    _print(plan, result)
+    _print(result)
     return result.exit_code
 
 
@@ -131,34 +130,11 @@ def _progress(quiet: bool, front: Front) -> Progress:
     return Lines(front.sources) if plain else Bar(front.sources)
 
 
-# --- the result ---------------------------------------------------------------------------------------------------
+def _print(result: RunResult) -> None:
+    from tmlang.report.terminal import result_lines
 
-_SHOWN = ("clean_accuracy", "certified", "survival", "attack_coverage", "certificate_coverage", "coverage", "denied")
-
-
-def _print(plan: Plan, result: RunResult) -> None:
-    from tmlang.audit.claims import formula
-    from tmlang.audit.show import DASH, interval
-
-    for name, columns in result.columns.items():
-        print(f"\n{name}: {columns.subject}, {columns.counts.base} {columns.units}")
-        print(f"  {'R in':<22}{_sandwich(columns)}")
-        for wanted in _SHOWN:
-            column = columns.get(wanted)
-            text = DASH if column is None else f"{interval(column.low, column.high)} of {column.denominator}"
-            print(f"  {wanted:<22}{text}")
-    if result.judgements:
-        print()
-    for judgement in result.judgements:
-        print(f"  {judgement.status:<14}{judgement.claim.text}: {formula(judgement.claim)}")
-        print(f"  {'':<14}{judgement.reason}")
-    print(f"\n{len(plan.evaluations)} evaluations in {result.path}")
-    print(f"audit it: tmc audit {result.path}    read it: tmc report {result.path}")
-
-
-def _sandwich(columns: Columns) -> str:
-    """``[certified, upper]``: what is proved of R from either side."""
-    from tmlang.audit.show import DASH, percent
-
-    low, high = columns.get("certified"), columns.get("upper")
-    return f"[{percent(low.low) if low else DASH}, {percent(high.high) if high else DASH}]"
+    print()
+    for line in result_lines(result.columns, result.judgements):
+        print(line)
+    print(f"\nthe evidence and report.html lie in {result.path}")
+    print(f"audit it: tmc audit {result.path}")

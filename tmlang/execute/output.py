@@ -16,7 +16,8 @@ from tmlang import __version__
 from tmlang.audit.bundle import STATEMENT, Bundle
 from tmlang.audit.record import Record
 from tmlang.base import canonical
-from tmlang.diagnostics.stop import stop
+from tmlang.diagnostics.model import Diagnostic
+from tmlang.diagnostics.stop import Stop, stop
 from tmlang.execute.stages import Batch
 from tmlang.execute.world import World
 from tmlang.meaning.spaces import Space
@@ -24,6 +25,7 @@ from tmlang.plan.capability import Capabilities
 from tmlang.plan.ir import Plan
 from tmlang.plan.lock import installed
 from tmlang.plan.text import plan_hash, plan_json
+from tmlang.report.write import write_into
 
 RUN = "run.json"
 """Names the run: two runs with equal ``run.json`` would commit equal rows, so one may go on from the other."""
@@ -112,12 +114,18 @@ class RunFolder:
         assert x is not None
         return x
 
-    def seal(self, files: Mapping[str, Any], predicate: Mapping[str, Any]) -> None:
-        """Add the last files and close the bundle."""
+    def seal(self, files: Mapping[str, Any], predicate: Mapping[str, Any]) -> tuple[Diagnostic, ...]:
+        """Add the last files and the reports, and close the bundle; gives what kept a report from being written."""
         for name, value in files.items():
             self.bundle.add_json(name, value)
+        missing: tuple[Diagnostic, ...] = ()
+        try:
+            write_into(self.bundle)
+        except Stop as stopped:
+            missing = stopped.diagnostics
         self.bundle.seal(predicate)
         self.sealed = True
+        return missing
 
 
 def environment(world: World, timing: Mapping[str, Any], argv: Sequence[str] = ()) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tmlang import __version__
 from tmlang.audit.claims import Judgement, exit_code, judge_plan
 from tmlang.audit.columns import Columns
 from tmlang.audit.record import Record
@@ -32,6 +33,7 @@ from tmlang.execute.world import World
 from tmlang.plan.ir import Plan, Stage
 from tmlang.plan.lock import Targets
 from tmlang.plan.passes import DROP_BROKEN
+from tmlang.plan.text import claim_identity, plan_hash
 
 BATCH = 512
 """Units of one batch unless the run says otherwise; fewer for large inputs."""
@@ -157,10 +159,18 @@ class _Runner:
                 "columns.json": summary(columns, judgements),
                 "environment.json": environment(self.world, timing, sys.argv[1:]) | {"warnings": warnings},
             }
-            folder.seal(files, {"claims": {j.claim.text: j.status for j in judgements}})
+            self.found += folder.seal(files, self._predicate(judgements))
         complete = all(_complete(c) for c in columns.values())
         code = exit_code(judgements, complete=complete, contradicted=bool(contradicted))
         return RunResult(code, folder.path, columns, judgements, tuple(self.found))
+
+    def _predicate(self, judgements: Sequence[Judgement]) -> dict[str, Any]:
+        """What the statement says of the files: which plan was run, and what became of its claims."""
+        claims = [
+            {"text": j.claim.text, "identity": claim_identity(self.plan, j.claim), "status": j.status}
+            for j in judgements
+        ]
+        return {"tmlang": __version__, "plan": plan_hash(self.plan), "claims": claims}
 
     def _contradictions(self, columns: Mapping[str, Columns]) -> Iterator[Diagnostic]:
         """TM823 for every certificate that a witness contradicts beyond its stated gap."""
