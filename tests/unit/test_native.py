@@ -20,7 +20,7 @@ from tmlang.meaning.spaces import Cell
 from tmlang.meaning.threats import Ball, Both, Either, Goal, Mutable, Patch
 from tmlang.meaning.values import Distance, Quantity, Symbol
 
-ADAPTERS = {name: load("native", name) for name in ("apgd", "apgd_targeted", "pgd", "enumerate")}
+ADAPTERS = {name: load("native", name) for name in ("apgd", "apgd_targeted", "pgd", "square", "enumerate")}
 
 
 def run(name, case, job, **arguments):
@@ -188,6 +188,36 @@ def test_a_patch_finds_its_place():
     assert fixed.offered.tolist() == [False]
 
 
+@pytest.mark.parametrize(("shape", "changes"), [((6,), {}), ((2, 3), {}), ((2, 1, 3), {"channel_axis": 0})])
+def test_square_needs_scores_only_and_takes_any_layout(shape, changes):
+    """In linf the worst corner of a linear model is reached by windows of one coordinate."""
+    rng = np.random.default_rng(4)
+    weight = rng.normal(size=(2, 6))
+    space = unit_box(*shape, **changes)
+    case = linear(weight, [0, (weight[0] - weight[1]).sum() / 2], space, rng.uniform(0.2, 0.8, (40, *shape)))
+    spec = threat("linf", F(1, 10))
+    worst = worst_margins(case, spec.allow, np.ones(6))
+    job = case.job(spec, level="scores")
+    found = run("square", case, job, queries=F(800), p_init=F(1, 2))
+    clear = np.abs(worst) > 1e-2
+    assert 5 < (worst < 0)[clear].sum() < clear.sum() - 5
+    assert np.array_equal(found.offered.numpy()[clear], (worst < 0)[clear])
+    assert int(job.oracle.gradients.sum()) == 0
+
+
+def test_windows_shrink_as_published():
+    from tmlang.backends.native.square import Frame, share
+
+    assert [share(0.8, k, 10_000) for k in (10, 11, 51, 201, 501, 1001, 2001, 4001, 6001, 8001)] == [
+        0.8 / 2**h for h in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+    ]  # fmt: skip
+    assert share(0.8, 6, 5_000) == 0.4
+    frame = Frame((0, 1, 2), (3, 32, 32), (3, 32, 32))
+    assert frame.window(0.8) == (29, 28)
+    assert frame.window(0.0001) == (1, 1)
+    assert Frame((0,), (1, 1, 20), (20,)).window(0.25) == (1, 5)
+
+
 # --- mechanics ----------------------------------------------------
 
 
@@ -204,15 +234,22 @@ def bumpy():
     return case
 
 
-@pytest.mark.parametrize("attack", ["apgd", "pgd", "apgd_targeted"])
-@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+LENGTH = {
+    "apgd": {"steps": F(12)}, "pgd": {"steps": F(12)}, "apgd_targeted": {"steps": F(12)}, "square": {"queries": F(300)}
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("attack", "norm"),
+    [(a, n) for a in LENGTH for n in ("linf", "l2", "l1") if (a, n) != ("square", "l1")],
+)  # fmt: skip
 def test_a_unit_does_not_depend_on_its_companions(bumpy, attack, norm):
     spec = threat(norm, {"linf": F(1, 20), "l2": F(1, 8), "l1": F(1, 4)}[norm])
-    whole = run(attack, bumpy, bumpy.job(spec), steps=F(12))
+    whole = run(attack, bumpy, bumpy.job(spec), **LENGTH[attack])
     assert 0 < int(whole.offered.sum()) < 24
     for i in (0, 7, 23):
         alone = bumpy.job(spec, rows=slice(i, i + 1), seeds=i)
-        found = run(attack, bumpy, alone, steps=F(12))
+        found = run(attack, bumpy, alone, **LENGTH[attack])
         assert bool(found.offered[0]) == bool(whole.offered[i])
         assert torch.allclose(found.x[0], whole.x[i], atol=1e-5)
 
@@ -242,10 +279,10 @@ def test_what_failed_costs_nothing_more(bumpy, attack):
 
 
 @pytest.mark.parametrize("limit", [0, 1, 7])
-@pytest.mark.parametrize("attack", ["apgd", "pgd", "apgd_targeted"])
+@pytest.mark.parametrize("attack", LENGTH)
 def test_a_query_limit_is_kept(bumpy, attack, limit):
     job = bumpy.job(threat("linf", F(1, 20)), limit=limit)
-    found = run(attack, bumpy, job, steps=F(10), restarts=F(2))
+    found = run(attack, bumpy, job, **LENGTH[attack], restarts=F(2))
     assert int(job.oracle.queries.max()) <= limit
     assert found.errors == (None,) * 24
     assert (job.oracle.queries[~found.offered] == limit).all()
