@@ -25,7 +25,6 @@ BY_CONSTRUCTION = {
     "B132": "the exact set is searched with the mask inside, so no step is scaled by what cannot move",
     "B159": "the adapter folds what stands in front of the first layer, or refuses",
     "B162": "the plan says outer, and the certificate is of the larger set",
-    "B169": "which operations a network holds is seen when it is opened",
 }
 """Cases that no spec can state wrongly: what makes them impossible. Each is held by a test of the part named."""
 

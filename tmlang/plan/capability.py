@@ -118,6 +118,8 @@ class Method:
     through: tuple[str, ...] = ()
     min_classes: int = 2
     networks: tuple[str, ...] = NETWORKS
+    steps: tuple[str, ...] | None = None
+    """The steps of the model that it sees through; ``None`` where it only asks the object as a whole."""
     input: InputForm = InputForm()
     rows: Literal["whole", "subset", "expanded", "single"] = "whole"
     batch_dependent: bool = False

@@ -77,6 +77,7 @@ _LISTS: dict[str, tuple[str, ...] | None] = {
     "objects": OBJECTS,
     "through": THROUGH,
     "networks": NETWORKS,
+    "steps": None,
     "budget_arguments": None,
     "reach": None,
 }

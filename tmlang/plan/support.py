@@ -77,9 +77,18 @@ class _Judge:
         if kind not in self.method.objects:
             need = Need(kind, f"`{model.name}` {OBJECT_WORDS[kind]}", model.origin)
             self.refuse("TM603" if self.proves else "TM508", need)
+        elif self.method.steps is not None:
+            self._steps(model, self.method.steps)
         network = model.network.kind
         if network not in self.method.networks:
             self.refuse("TM514", Need(network, f"the network of `{model.name}` is {network}", model.origin))
+
+    def _steps(self, model: Model, seen_through: tuple[str, ...]) -> None:
+        """What works on the network itself must see through all that stands around it."""
+        for step in (*model.steps, *model.post_steps):
+            if step.name not in seen_through:
+                need = Need(step.name, f"`{step.name}` is a step of `{model.name}`", step.origin)
+                self.refuse("TM514", need, f"it sees through {listed(seen_through)} alone")
 
     def the_set(self, threat: Threat) -> None:
         if threat.minimize is not None:
