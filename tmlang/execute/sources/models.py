@@ -272,7 +272,9 @@ def _program(network: Network, files: Files, trust_code: bool) -> LoadedNetwork:
         first = (str(e).strip().splitlines() or [type(e).__name__])[0]
         raise stop("TM712", f'"{network.source.path}" is no {kind} file: {first}', network.source.origin) from e
     if network.kind == "exported":
-        # The exported graph has its mode written in; these modules refuse to be told.
+        # The exported graph has its mode written in: the flags say nothing, and these modules refuse to be told.
+        for part in module.modules():
+            part.training = False
         module.eval = lambda: module  # type: ignore[method-assign]
         module.train = lambda mode=True: module  # type: ignore[method-assign]  # noqa: ARG005
     return LoadedNetwork(module, {"kind": network.kind})
