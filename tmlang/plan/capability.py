@@ -121,6 +121,8 @@ class Method:
     steps: tuple[str, ...] | None = None
     """The steps of the model that it sees through; ``None`` where it only asks the object as a whole."""
     input: InputForm = InputForm()
+    cautions: tuple[str, ...] = ()
+    """Known weaknesses that make it find less than it could: each is warned of (TM518)."""
     rows: Literal["whole", "subset", "expanded", "single"] = "whole"
     batch_dependent: bool = False
     draws: Literal["none", "torch", "numpy", "seeded"] = "none"

@@ -78,6 +78,7 @@ _LISTS: dict[str, tuple[str, ...] | None] = {
     "through": THROUGH,
     "networks": NETWORKS,
     "steps": None,
+    "cautions": None,
     "budget_arguments": None,
     "reach": None,
 }

@@ -84,6 +84,10 @@ class Matcher:
             self._gradient(method, stage, subject)
         if has_errors(self.diagnostics[before:]):
             return None
+        if method.cautions:
+            message = f"{method.path} is known to miss failures: {method.cautions[0]}"
+            help = "do not let it stand alone: what it misses looks like strength"
+            self._say("TM518", message, stage.call, notes=method.cautions[1:], help=help)
         if isinstance(subject, Threat):
             self._reach(method, stage.call, subject, resolution.numbers())
         return Match(method, arguments, tuple(resolution.numbers().items()), carried.lowering, carried.reasons)

@@ -1,5 +1,5 @@
 # B083: an attack that fails where all logits are negative
-# expect: TM5 at `torchattacks.CW`
+# expect: TM518 at `torchattacks.CW`
 tm 1
 use std.images (cifar10_mean, cifar10_std)
 

@@ -1,5 +1,5 @@
 # B086: an attack whose result depends on its companions in the batch
-# expect: TM5 at `torchattacks.CW`
+# expect: TM518 at `torchattacks.CW`
 tm 1
 use std.images (cifar10_mean, cifar10_std)
 

@@ -20,4 +20,5 @@ RULES = (
     Rule("TM515", "the steps cannot cross the ball", "warning"),
     Rule("TM516", "the method needs inputs of another form"),
     Rule("TM517", "attacks that look for the nearest failure are asked at a radius", "warning"),
+    Rule("TM518", "the method is known to miss failures", "warning"),
 )
