@@ -26,7 +26,7 @@ BY_CONSTRUCTION = {
     "B159": "the adapter folds what stands in front of the first layer, or refuses",
     "B162": "the plan says outer, and the certificate is of the larger set",
 }
-"""Cases that no spec can state wrongly: what makes them impossible. Each is held by a test of the part named."""
+"""Cases that no spec can state wrongly, and what makes them impossible."""
 
 
 def everything(path: Path) -> tuple[Checked, list[Diagnostic]]:
