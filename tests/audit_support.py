@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from tmlang.audit.bundle import Bundle
+from tmlang.audit.claims import judge_plan
 from tmlang.audit.record import Record
+from tmlang.audit.summary import summary
+from tmlang.audit.tally import tally_plan
 from tmlang.meaning.models import Data, Decide, Model, Network, Randomness, Take, Truth
 from tmlang.meaning.spaces import Cell, Space
 from tmlang.meaning.threats import Access, Ball, Goal, Mutable, Threat
 from tmlang.meaning.values import Artifact, Call
 from tmlang.plan.ir import EvaluationPlan, Plan, Stage
+from tmlang.plan.text import plan_json
 
 LINF = Ball("linf", "px", Fraction(1, 8))
 
@@ -49,7 +57,8 @@ def solver(label: str = "s", **changes: Any) -> Stage:
 
 
 def evaluation(*stages: Stage, name: str = "e", **changes: Any) -> EvaluationPlan:
-    return replace(EvaluationPlan(name, "t", stages, 0), **changes)
+    named = tuple(replace(s, id=f"{name}/{s.label}") for s in stages)
+    return replace(EvaluationPlan(name, "t", named, 0), **changes)
 
 
 class Rows:
@@ -104,6 +113,40 @@ def worked_example() -> list[Record]:
             rows.attack(unit, "a", "broken" if i < 30 else "timeout" if i < 40 else "none")
             rows.proof(unit, "c", "certified" if i >= 60 else "unknown")
     return rows.all
+
+
+BROKEN = {"linf": 0.125, "l2": 0.125, "l1": 0.125, "l0": 1, "distance": 0.125}
+"""The distances of :func:`make_bundle`'s candidate."""
+
+
+def make_bundle(
+    path: Path,
+    whole: Plan,
+    records: list[Record],
+    *,
+    told: Callable[[dict[str, Any]], object] | None = None,
+    candidates: np.ndarray | None = None,
+    originals: np.ndarray | None = None,
+    edit: Callable[[list[Record]], list[Record]] | None = None,
+) -> Bundle:
+    """A bundle that is not sealed yet: one picture at 0.5 whose first pixel moved by an eighth, unless told otherwise.
+
+    ``told`` changes ``columns.json``; ``edit`` changes the records behind its back.
+    """
+    bundle = Bundle.create(path)
+    bundle.add_bytes("plan.json", plan_json(whole))
+    if originals is None:
+        originals = np.full((1, 1, 8, 8), 0.5, np.float32)
+    if candidates is None:
+        candidates = originals.copy()
+        candidates[0, 0, 0, 0] += 0.125
+    bundle.add_candidates(candidates, originals, space="px")
+    numbers = summary(tally_plan(whole, records), judge_plan(whole, records))
+    if told:
+        told(numbers)
+    bundle.write_records(edit(records) if edit else records)
+    bundle.add_json("columns.json", numbers)
+    return bundle
 
 
 def plan(evaluations: Iterable[EvaluationPlan], threats: Iterable[Any], **changes: Any) -> Plan:

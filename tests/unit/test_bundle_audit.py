@@ -8,20 +8,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from audit_support import Rows, attack, certifier, evaluation, plan, threat
+from audit_support import BROKEN, Rows, attack, certifier, evaluation, make_bundle, plan, threat
 
-from tmlang.audit.bundle import Bundle
-from tmlang.audit.claims import judge_plan
 from tmlang.audit.consistency import upper_tail
-from tmlang.audit.summary import summary
-from tmlang.audit.tally import tally_plan
 from tmlang.audit.verify import audit
 from tmlang.cli.main import main
 from tmlang.diagnostics.stop import Stop
 from tmlang.meaning.evaluations import Claim, Measured, RoundsTo
 from tmlang.meaning.models import Data, Take, Truth
 from tmlang.meaning.values import Artifact, Call
-from tmlang.plan.text import plan_json
 
 CLAIMS = (
     Claim("survives", Measured("survival", "e"), ">=", Fraction(1, 2)),
@@ -32,7 +27,6 @@ SAMPLE = Data(
     "test", "px", Call(("npz",)), Artifact("test.npz", "ab" * 32), (Take("sample", 3, 1),), Truth("published", "x")
 )
 PLAN = plan([evaluation(attack(), certifier())], [threat()], claims=CLAIMS, data=(SAMPLE,))
-BROKEN = {"linf": 0.125, "l2": 0.125, "l1": 0.125, "l0": 1, "distance": 0.125}
 
 
 def rows():
@@ -45,18 +39,7 @@ def rows():
 
 def honest(path, *, p=PLAN, records=None, told=None, x=None, edit=None):
     """A sealed bundle. ``told``: changes ``columns.json``; ``edit``: a function of the records kept apart from it."""
-    records = records or rows()
-    bundle = Bundle.create(path)
-    bundle.add_bytes("plan.json", plan_json(p))
-    original = np.full((1, 1, 8, 8), 0.5, np.float32)
-    moved = original.copy()
-    moved[0, 0, 0, 0] += 0.125
-    bundle.add_candidates(moved if x is None else x, original, space="px")
-    numbers = summary(tally_plan(p, records), judge_plan(p, records))
-    if told:
-        told(numbers)
-    bundle.write_records(edit(records) if edit else records)
-    bundle.add_json("columns.json", numbers)
+    bundle = make_bundle(path, p, records or rows(), told=told, candidates=x, edit=edit)
     bundle.seal({})
     return bundle.path
 

@@ -31,9 +31,9 @@ def _lines(view: View) -> Iterator[str]:
     yield from _table(heads, [_overview(view, e) for e in view.evaluations])
     for e in view.evaluations:
         yield from _evaluation(e)
-    yield from ("## Not tested", "", *(f"* {line}" for line in view.untested), "")
+    yield from ("## Not tested", "", *_points(view.untested))
     if view.warnings:
-        yield from ("## Warnings", "", *(f"* {line}" for line in view.warnings), "")
+        yield from ("## Warnings", "", *_points(view.warnings))
     yield from ("## Versions and hashes", "")
     for heading, pairs in view.facts:
         yield from (f"### {heading}", "")
@@ -54,8 +54,7 @@ def _evaluation(e: EvaluationView) -> Iterator[str]:
         yield from ("`" + " · ".join(e.summary) + "`", "")
     if e.bounds.text:
         yield from (f"**R {e.bounds.relation} {e.bounds.text}** ({e.bounds.direction})", "")
-    yield from (f"* {line}" for line in e.headline)
-    yield from ("", "### What was allowed", "")
+    yield from (*_points(e.headline), "### What was allowed", "")
     yield from _table(("clause", "meaning"), [(s.topic, s.text) for s in e.sentences])
     yield from ("```text", *(to_unicode(line) for line in e.symbols), "```", "", "### What was searched", "")
     heads = ("stage", "method", "covers", "settings", "units", "newly broken", "proved", "survival after it")
@@ -74,8 +73,7 @@ def _evaluation(e: EvaluationView) -> Iterator[str]:
     ]
     yield from _table(heads, rows)
     yield from _failures(e)
-    yield from ("### What does not follow", "", *(f"* {line}" for line in e.limits), "")
-    yield from ("### All numbers", "")
+    yield from ("### What does not follow", "", *_points(e.limits), "### All numbers", "")
     numbers = [(n.heading, n.value, n.of, n.meaning, "; ".join(n.gaps)) for n in e.numbers]
     numbers += [(f"{n.heading} of {label}", n.value, n.of, n.meaning, "; ".join(n.gaps)) for label, n in e.attacks]
     yield from _table(("number", "value", "of", "counts units that are", "open"), numbers)
@@ -106,6 +104,11 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
     yield f"| {' | '.join(heads)} |"
     yield f"|{'---|' * len(heads)}"
     yield from (f"| {' | '.join(map(_text, row))} |" for row in rows)
+    yield ""
+
+
+def _points(lines: Sequence[str]) -> Iterator[str]:
+    yield from (f"* {_text(line)}" for line in lines)
     yield ""
 
 

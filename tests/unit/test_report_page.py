@@ -1,0 +1,307 @@
+"""The report: the numbers of the records, nothing that leaves the page, no word that a search cannot carry."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from dataclasses import replace
+from fractions import Fraction
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from audit_support import BROKEN, Rows, attack, certifier, evaluation, make_bundle, plan, solver, threat, worked_example
+from PIL import Image
+
+from tmlang.audit.bundle import Bundle
+from tmlang.audit.claims import judge_plan
+from tmlang.audit.tally import tally_plan
+from tmlang.cli.main import main
+from tmlang.meaning.evaluations import Claim, Measured, Parameter
+from tmlang.meaning.spaces import Cell, Space
+from tmlang.meaning.threats import Mutable, Property, Rejected, Shift
+from tmlang.meaning.values import Call, Symbol
+from tmlang.report.failures import Pictures
+from tmlang.report.figures import picture_uris, survival_plot
+from tmlang.report.markdown import markdown
+from tmlang.report.page import page
+from tmlang.report.terminal import result_lines
+from tmlang.report.view import view_of
+from tmlang.report.write import write_into
+
+CLAIMS = (
+    Claim("stands", Measured("survival", "e"), ">=", Fraction(1, 2)),
+    Claim("proved", Measured("certified", "e"), ">=", Fraction(1, 5)),
+    Claim("falls", Measured("survival", "e"), ">=", Fraction(9, 10)),
+)
+WORKED = plan([evaluation(attack(), certifier())], [threat()], claims=CLAIMS)
+
+
+def candidates(records):
+    return [
+        replace(r, candidate="candidates/000001.safetensors#0", **BROKEN) if r.observed_failure else r for r in records
+    ]
+
+
+def show(path, whole, records, **arrays):
+    return view_of(make_bundle(path, whole, candidates(records), **arrays))
+
+
+class Page(HTMLParser):
+    """What a page is made of; raises where tags do not nest."""
+
+    VOID = frozenset({"meta", "br", "img"})
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.tags, self.texts, self.ids, self.links = [], [], [], [], []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.tags.append((tag, attrs))
+        self.ids += [attrs["id"]] if "id" in attrs else []
+        self.links += [attrs["href"]] if "href" in attrs else []
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.texts).split())
+
+
+def test_the_worked_example_on_the_page(tmp_path):
+    view = show(tmp_path / "run", WORKED, worked_example())
+    text = Page(page(view)).text
+    assert "R in [20 %, 52 %]" in text
+    assert "3 claims: 1 supported, 1 refuted, 1 undecided." in text
+    for line in (
+        "20 of 100 examples are proved: no allowed input makes the object fail.",
+        "30 examples are broken: an allowed input that fails was found and replayed.",
+        "20 examples are not broken by this search, and no proof covers them: nobody knows.",
+        "10 examples are undecided because an attack did not finish.",
+        "Before any change, 12 wrong and 6 rejected: counted as failures.",
+        "2 examples are without a clean decision.",
+    ):
+        assert line in text
+        assert line in markdown(view)
+    assert [(s.label, s.count) for s in view.evaluations[0].bar] == [
+        ("proved", 20),
+        ("not broken, not proved", 20),
+        ("attack unfinished", 10),
+        ("broken", 30),
+        ("clean decision unknown", 2),
+        ("wrong before any change", 12),
+        ("rejected before any change", 6),
+    ]
+
+
+def test_page_markdown_and_terminal_say_the_same_numbers(tmp_path):
+    records = candidates(worked_example())
+    view = view_of(make_bundle(tmp_path / "run", WORKED, records))
+    html, text = Page(page(view)).text, markdown(view)
+    terminal = "\n".join(result_lines(tally_plan(WORKED, records), judge_plan(WORKED, records)))
+    for value in ("[80 %, 82 %]", "[40 %, 52 %]", "[20 %, 52 %]", "88 %", "20 %"):
+        assert value in html
+        assert value in text
+        assert value in terminal
+    assert "survival(e) ≥ 90 %" in terminal
+
+
+def test_a_search_alone_is_never_called_more_than_it_is(tmp_path):
+    rows = Rows().clean("u").attack("u", "a").attack("u", "b").clean("v").attack("v", "a", "broken").attack("v", "b")
+    whole = plan([evaluation(attack("a"), attack("b"))], [threat()])
+    view = show(tmp_path / "run", whole, rows.all)
+    for text in (page(view), markdown(view), "\n".join(result_lines(tally_plan(whole, rows.all), ()))):
+        assert "robust" not in text.lower()
+    text = Page(page(view)).text
+    assert "R in [—, 50 %] no certificate ran: nothing bounds R from below" in text
+    assert "which proves nothing about other searches" in text
+    assert "No certificate ran, so nothing bounds R from below." in text
+    overview = markdown(view).split("## Overview")[1].split("##")[0]
+    assert "certified |" not in overview.replace("R in [certified, not broken]", "")
+
+
+def test_a_dash_and_never_zero_where_nothing_measured(tmp_path):
+    e, f = evaluation(attack(), certifier()), evaluation(attack(), name="f")
+    rows = Rows("e").clean("u").attack("u").proof("u").all + Rows("f").clean("u").attack("u").all
+    view = show(tmp_path / "run", plan([e, f], [threat()]), rows)
+    table = markdown(view).split("## Overview")[1].split("##")[0]
+    assert "| e | 100 % | 100 % | 100 % | 100 % | 100 % | 100 % |" in table
+    assert "| f | 100 % | 100 % | — | 100 % | — | [—, 100 %] |" in table
+
+
+HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">](javascript:alert(3)) | `code'
+
+
+def test_texts_of_a_spec_and_of_records_have_no_power_over_the_page(tmp_path):
+    claim = Claim(HOSTILE, Measured("survival", "e"), ">=", Fraction(1))
+    t = threat(doc=HOSTILE)
+    whole = plan([evaluation(attack(), doc=HOSTILE)], [t], claims=(claim,), warnings=(("TM999", HOSTILE),))
+    rows = Rows().clean(HOSTILE).attack(HOSTILE, outcome="broken")
+    bundle = make_bundle(tmp_path / "run", whole, candidates(rows.all))
+    bundle.add_text("spec/main.tm", HOSTILE)
+    view = view_of(bundle)
+    parsed = Page(page(view))
+    assert not [tag for tag, _ in parsed.tags if tag == "script"]
+    assert not [attrs for _, attrs in parsed.tags if any(name.startswith("on") for name in attrs)]
+    assert "alert(1)" in parsed.text
+    assert "<script" not in markdown(view)
+    assert "](javascript" not in markdown(view)
+
+
+def test_the_page_needs_nothing_but_itself(tmp_path):
+    html = page(show(tmp_path / "run", WORKED, worked_example()))
+    parsed = Page(html)
+    assert all(link.startswith("#") for link in parsed.links)
+    sources = [attrs["src"] for _, attrs in parsed.tags if "src" in attrs]
+    assert sources
+    assert all(source.startswith("data:image/") for source in sources)
+    assert not re.search(r"url\(|@import|https?://", html)
+    policy = next(
+        attrs["content"] for tag, attrs in parsed.tags if attrs.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert "default-src 'none'" in policy
+
+
+def test_the_page_can_be_read_without_eyes(tmp_path):
+    parsed = Page(page(show(tmp_path / "run", WORKED, worked_example())))
+    assert len(parsed.ids) == len(set(parsed.ids))
+    assert {link[1:] for link in parsed.links} <= set(parsed.ids)
+    levels = [int(tag[1]) for tag, _ in parsed.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in pairwise(levels))
+    assert all(attrs.get("alt") for tag, attrs in parsed.tags if tag == "img")
+    assert all(attrs.get("scope") for tag, attrs in parsed.tags if tag == "th")
+    assert next(attrs for tag, attrs in parsed.tags if tag == "html") == {"lang": "en"}
+    bar = next(attrs for _, attrs in parsed.tags if attrs.get("class") == "bar")
+    assert bar["role"] == "img"
+    assert "30 broken" in bar["aria-label"]
+
+
+def test_equal_bundles_give_equal_bytes(tmp_path):
+    first = page(show(tmp_path / "one", WORKED, worked_example()))
+    assert first == page(show(tmp_path / "two", WORKED, worked_example()))
+    points = [("", 1.0, 1.0), ("a", 0.4, 0.5)]
+    assert survival_plot(points, 0.2) == survival_plot(points, 0.2)
+
+
+def png(uri):
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(uri.split(",")[1]))).convert("RGB")).astype(int)
+
+
+def test_pictures_show_the_stored_values(tmp_path):
+    original = np.zeros((1, 1, 8, 8), np.float32)
+    changed = original.copy()
+    changed[0, 0, 0, 0], changed[0, 0, 7, 7] = 0.125, 0.0625
+    rows = Rows().clean("u").attack("u", outcome="broken")
+    whole = plan([evaluation(attack())], [threat()])
+    view = show(tmp_path / "run", whole, rows.all, candidates=changed, originals=original)
+    shown = view.evaluations[0].failures[0].pictures
+    assert shown.reach == "0.125"
+    first, second, change = (png(uri) for uri in picture_uris(shown))
+    assert first.max() == 0
+    assert second[0, 0].tolist() == [round(0.125 * 255)] * 3
+    assert second[7, 7].tolist() == [round(0.0625 * 255)] * 3
+    assert change[3, 3].tolist() == [255, 255, 255]
+    red, green, blue = change[0, 0]
+    assert red > green
+    assert red > blue
+    assert change[7, 7].sum() > change[0, 0].sum()
+
+
+def test_colour_pictures_put_red_first():
+    values = np.zeros((2, 2, 3))
+    values[0, 0] = (1.0, 0.5, 0.0)
+    first, _, change = (png(uri) for uri in picture_uris(Pictures(values, values, values, "1")))
+    assert first[0, 0].tolist() == pytest.approx([255, 127, 0], abs=1)
+    assert change[1, 1].tolist() == pytest.approx([127, 127, 127], abs=1)
+
+
+def test_a_table_shows_which_feature_moved(tmp_path):
+    load = Cell("real", Fraction(0), Fraction(9), unit="kN")
+    door = Cell("category", Fraction(0), Fraction(1), Fraction(1), categories=("open", "shut"))
+    space = Space("px", (2,), (load, door), "each", features=("load", "door"))
+    rows = Rows().clean("u").attack("u", outcome="broken")
+    whole = plan([evaluation(attack())], [threat(allow=None, minimize=("l1", "px"), mutable=Mutable("all"))])
+    whole = replace(whole, spaces=(space,))
+    arrays = {"originals": np.array([[1.5, 0]], np.float32), "candidates": np.array([[1.25, 1]], np.float32)}
+    view = show(tmp_path / "run", whole, rows.all, **arrays)
+    assert [(c.feature, c.before, c.after, c.change) for c in view.evaluations[0].failures[0].changes] == [
+        ("load", "1.5 kN", "1.25 kN", "−0.25 kN"),
+        ("door", "open", "shut", "—"),
+    ]
+    assert "load: 1.5 kN → 1.25 kN" in Page(page(view)).text
+    assert "median distance" in Page(page(view)).text
+
+
+def test_a_contradiction_stands_in_front_of_everything(tmp_path):
+    rows = Rows().clean("u").attack("u", outcome="broken").proof("u")
+    view = show(tmp_path / "run", plan([evaluation(attack(), certifier())], [threat()]), rows.all)
+    html = page(view)
+    assert html.index("is void") < html.index('id="overview"')
+    assert 'role="alert"' in html
+    assert "Every certificate of auto_lirpa.crown in this run is void." in markdown(view)
+
+
+def test_stages_say_what_they_cover_and_what_they_broke_first(tmp_path):
+    stages = [attack("a"), attack("b", lowering="inner", reasons=("it moves whole pixels",)), certifier()]
+    rows = Rows()
+    rows.clean("u").attack("u", "a", "broken").attack("u", "b", "broken")
+    rows.clean("v").attack("v", "a").attack("v", "b", "broken").clean("w").attack("w", "a", "error").attack("w", "b")
+    rows.proof("w")
+    e = evaluation(*stages, attribution="full", repeats=1)
+    view = show(tmp_path / "run", plan([e], [threat()]), rows.all).evaluations[0]
+    a, b, c = view.stages
+    assert (a.fresh, b.fresh, c.proved, a.failed) == (1, 1, 1, (("error", 1),))
+    assert (b.covers, b.reasons) == ("a part of the allowed set", ("it moves whole pixels",))
+    assert [p.label for p in view.order] == ["", "a", "b"]
+    assert [p.high for p in view.order] == [1.0, pytest.approx(2 / 3), pytest.approx(1 / 3)]
+    assert "b searched a part of the allowed set only." in view.limits
+    assert {label: n.value for label, n in view.attacks}["b"] == "66.7 %"
+
+
+def test_properties_shifts_and_denials_have_their_own_words(tmp_path):
+    phi = Property("phi", "net", (), (("0", "<=", Fraction(1)),))
+    view = show(
+        tmp_path / "phi", plan([evaluation(solver(), subject="phi")], [phi]), Rows().clean("x").proof("x", "s").all
+    )
+    assert view.evaluations[0].headline == ("The property holds: it was proved for every input that it speaks of.",)
+    fog = Shift("t", "net", "test", Call(("imagecorruptions", "fog")), "wilson", Fraction(95, 100))
+    stage = attack("fog", role="corrupt", evidence="estimate", arguments=(("severity", Symbol("high")),))
+    rows = Rows().clean("u").attack("u", "fog", "valid", decision=0).clean("v").attack("v", "fog", "valid", decision=1)
+    shifted = show(tmp_path / "fog", plan([evaluation(stage)], [fog]), rows.all).evaluations[0]
+    assert shifted.headline == ("50 % of 2 changed inputs are decided rightly. This is an average, and no worst case.",)
+    denied = threat(rejected=Rejected("denied"))
+    rows = Rows().clean("u").attack("u", outcome="denied")
+    numbers = show(tmp_path / "deny", plan([evaluation(attack())], [denied]), rows.all).evaluations[0].numbers
+    assert next(n.value for n in numbers if n.name == "denied") == "at least 100 %"
+
+
+def test_set_leaves_claims_unjudged(tmp_path):
+    whole = replace(WORKED, parameters=(Parameter("eps", Fraction(1, 2), changed=True),))
+    view = show(tmp_path / "run", whole, worked_example())
+    assert {c.status for c in view.claims} == {"not_evaluated"}
+    assert "3 not evaluated" in markdown(view)
+
+
+def test_the_report_is_part_of_the_seal_and_can_be_made_again(tmp_path, capsys):
+    bundle = make_bundle(tmp_path / "run", WORKED, candidates(worked_example()))
+    write_into(bundle)
+    bundle.seal({})
+    sealed = Bundle.open(bundle.path)
+    assert {"report.html", "report.md"} <= set(sealed.files())
+    assert main(["report", str(bundle.path), "--out", str(tmp_path / "out")]) == 0
+    assert "report.html" in capsys.readouterr().out
+    assert (tmp_path / "out/report.html").read_text() == sealed.text("report.html")
+    assert (tmp_path / "out/report.md").read_text() == sealed.text("report.md")
