@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
+from tmlang.base.frozen import dataclass, field
 from tmlang.base.source import Source, Span
 from tmlang.diagnostics.model import Diagnostic, has_errors, in_order
 from tmlang.diagnostics.suggest import did_you_mean
@@ -18,6 +19,8 @@ from tmlang.semantics import claims, data, evaluations, instances, models, prope
 from tmlang.semantics.modules import Loader, read_source
 from tmlang.semantics.scope import Entry, Env, File, ProgramNames, World
 from tmlang.syntax import ast
+
+_NUMBER = re.compile(r"-?\d{1,30}(?:/\d{1,30}|(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +83,9 @@ def _number(text: str) -> Fraction | None:
     body = text.strip()
     percent = body.endswith("%")
     body = body.removesuffix("%").strip()
-    if len(body) > 60 or any(c not in "0123456789/.eE+- " for c in body):
+    if not _NUMBER.fullmatch(body) or re.fullmatch(r".*/0+", body):
         return None
-    if "e" in body.lower() and not body.lower().partition("e")[2].lstrip("+-")[:4].isdigit():
-        return None
-    exponent = body.lower().partition("e")[2].lstrip("+-")
-    if exponent and (not exponent.isdigit() or int(exponent) > 300):
-        return None
-    try:
-        number = Fraction(body.replace(" ", ""))
-    except (ValueError, ZeroDivisionError):
-        return None
-    return number / 100 if percent else number
+    return Fraction(body) / 100 if percent else Fraction(body)
 
 
 class _Reading:

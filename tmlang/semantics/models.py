@@ -8,7 +8,7 @@ from typing import cast
 from tmlang.base.frozen import dataclass
 from tmlang.meaning.models import Model, RejectWhen, Step
 from tmlang.meaning.spaces import Space
-from tmlang.meaning.values import Quantity
+from tmlang.meaning.values import Quantity, Value
 from tmlang.semantics import clauses, decisions, distances, flow, networks, steps, values
 from tmlang.semantics.flow import Flow
 from tmlang.semantics.scope import Entry, Env, World
@@ -134,7 +134,7 @@ def _steps(
         if met:
             behind.append(written.step)
             continue
-        step = _sigma_in_units(world, where, written)
+        step = _sigma_in_units(world, where if not before else None, written)
         at = flow.through(world, at, written)
         before.append(step)
         if written_step.result is not None:
@@ -150,11 +150,19 @@ def _name_result(world: World, env: Env, result: ast.Name, derived: dict[str, Fl
 
 
 def _sigma_in_units(world: World, where: Space | None, written: steps.Written) -> Step:
-    """A ``noise`` step with its spread in the units of the space (pairs per feature, or one number)."""
+    """A ``noise`` step with its spread in the units of the space (pairs per feature, or one number); behind other steps
+    (``where`` is ``None``) numbers have lost their unit."""
     step = written.step
-    if step.name != "noise" or where is None:
+    if step.name != "noise":
         return step
     node, sigma = written.nodes["sigma"], written.get("sigma")
+    if where is None:
+        parts = dict(cast("tuple[tuple[str, Value], ...]", sigma)).values() if steps.is_pairs(sigma) else [sigma]
+        if any(isinstance(p, Quantity) for p in parts):
+            world.report(
+                "TM206", "behind other steps numbers have no unit: draw noise first, or leave the unit out", node
+            )
+        return step
     if steps.is_pairs(sigma):
         pairs = cast("tuple[tuple[str, Fraction | Quantity], ...]", sigma)
         names = {i.name.text: i for i in node.items if i.name} if isinstance(node, ast.Tuple) else {}
