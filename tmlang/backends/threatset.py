@@ -28,6 +28,8 @@ from tmlang.diagnostics.stop import stop
 from tmlang.meaning.spaces import Relation, Space
 from tmlang.meaning.threats import Allowed, Threat
 
+_PART = 256
+
 
 @dataclass(frozen=True, slots=True)
 class Membership:
@@ -94,7 +96,8 @@ class ThreatSet:
             values = np.ascontiguousarray(originals, dtype=domain.dtype)
         free = freedom(space, threat.mutable, len(ids), mask)
         sets = cls(domain, threat, tuple(ids), values, free, branches(space, threat.allow), (None,) * len(ids))
-        sets.broken = tuple(m.rule for m in sets.member(values))
+        # An original lies in every ball around itself, so only the common rules are asked.
+        sets.broken = tuple(rule for part in sets._parts() for rule in part._common(part.originals)[1])
         sets._empty = ~(_all(domain.indices(sets._flat)[1]) & _all(np.isfinite(sets._flat)))
         outside = [(i, rule) for i, rule in zip(ids, sets.broken, strict=True) if rule is not None]
         if outside and space.originals == "comply":
@@ -140,7 +143,11 @@ class ThreatSet:
     def branch_box(self, branch: int) -> tuple[Values, Values]:
         """``(lower, upper)`` (N, size) of one branch: the least and greatest admissible values of each coordinate."""
         if branch not in self._boxes:
-            self._boxes[branch] = box(self.domain, self._flat, self._indices, self.branches[branch].hull, self._free)
+            limits = self.branches[branch].hull
+            parts = list(self._parts()) if len(self) > _PART else [self]
+            ends = [box(p.domain, p._flat, p._indices, limits, p._free) for p in parts]
+            lower, upper = (np.concatenate(side) for side in zip(*ends, strict=True))
+            self._boxes[branch] = lower, upper
         return self._boxes[branch]
 
     @cached_property
@@ -168,11 +175,12 @@ class ThreatSet:
         return lower.reshape(self.originals.shape), upper.reshape(self.originals.shape)
 
     def _anything_moves(self) -> bool:
-        for start in range(0, len(self), 256):
-            chunk = self.rows(np.arange(start, min(start + 256, len(self))))
-            if (chunk.lower < chunk.upper).any():
-                return True
-        return False
+        return any((part.lower < part.upper).any() for part in self._parts())
+
+    def _parts(self) -> Iterator[ThreatSet]:
+        """The sets in order, a few at a time, so that what is worked out about them stays small."""
+        for start in range(0, len(self), _PART):
+            yield self.rows(np.arange(start, min(start + _PART, len(self))))
 
     # --- membership -----------------------------------------------------------------------------------------------
 
@@ -180,10 +188,7 @@ class ThreatSet:
         """Exact membership of row ``x[i]`` in set ``i``; NaN and infinities are never inside."""
         if x.shape != self.originals.shape:
             return [Membership(False, "shape")] * len(self)
-        good, rules = np.ones(len(self), np.bool_), np.full(len(self), None, dtype=object)
-        for rule, holds_here in self._common_rules(x, good):
-            rules[good & ~holds_here] = rule
-            good &= holds_here
+        good, rules = self._common(x)
         held = self._held(x, good)
         union = bool(self.branches[0].name)
         result = []
@@ -203,10 +208,17 @@ class ThreatSet:
 
     def inside_branches(self, x: Values) -> Flags:
         """Membership of ``x`` (N, *shape) in every branch: (branches, N) bool."""
+        return np.stack([inside for inside, _ in self._held(x, self._common(x)[0])])
+
+    def _common(self, x: Values) -> tuple[Flags, list[str | None]]:
+        """Who obeys the rules that all branches share, and the first rule that the others break."""
         good = np.ones(len(self), np.bool_)
-        for _, holds_here in self._common_rules(x, good):
+        rules: list[str | None] = [None] * len(self)
+        for rule, holds_here in self._common_rules(x, good):
+            for i in np.flatnonzero(good & ~holds_here):
+                rules[i] = rule
             good &= holds_here
-        return np.stack([inside for inside, _ in self._held(x, good)])
+        return good, rules
 
     def _common_rules(self, x: Values, good: Flags) -> Iterator[tuple[str, Flags]]:
         """The rules that all branches share, in order. ``good`` holds what was found so far (updated by the caller):
