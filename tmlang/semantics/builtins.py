@@ -139,7 +139,10 @@ LOGIT_LOSSES = frozenset({"ce", "dlr", "dlr_targeted", "cw", "margin", "logit"})
 
 @dataclass(frozen=True, slots=True)
 class ReaderRow:
-    """A reader of data. What it hands over is known for named data sets: shape, range and classes, channels last."""
+    """A reader of data. What it hands over is known for named data sets: shape, range and classes, channels last.
+
+    ``files`` are the arguments that name further files; each may have a hash (``labels_sha256``).
+    """
 
     arguments: tuple[str, ...]
     required: tuple[str, ...] = ()
@@ -147,6 +150,7 @@ class ReaderRow:
     bytes: bool = False
     classes: int | None = None
     picture: bool = False
+    files: tuple[str, ...] = ()
 
 
 _BITS32, _BITS28 = (32, 32, 3), (1, 28, 28)
@@ -154,10 +158,12 @@ _SPLIT = ("split", "sha256")
 
 READERS: dict[str, ReaderRow] = {
     "npz": ReaderRow(("inputs", "labels", "ids", "sha256"), ("inputs", "labels")),
-    "npy": ReaderRow(("labels", "ids", "sha256", "labels_sha256"), ("labels",)),
+    "npy": ReaderRow(("labels", "ids", "sha256", "labels_sha256", "ids_sha256"), ("labels",), files=("labels", "ids")),
     "csv": ReaderRow(("label", "id", "sha256"), ("label",)),
     "parquet": ReaderRow(("label", "id", "inputs", "sha256"), ("label",)),
-    "folder": ReaderRow(("labels", "sha256", "labels_sha256"), ("labels",), bytes=True, picture=True),
+    "folder": ReaderRow(
+        ("labels", "sha256", "labels_sha256"), ("labels",), bytes=True, picture=True, files=("labels",)
+    ),
     "as_published": ReaderRow(("inputs", "labels", "corruption", "severity", "sha256")),
     "torchvision.cifar10": ReaderRow(_SPLIT, ("split",), _BITS32, True, 10, True),
     "torchvision.cifar100": ReaderRow(_SPLIT, ("split",), _BITS32, True, 100, True),

@@ -110,10 +110,19 @@ def _read(world: World, env: Env, call: ast.Call) -> tuple[Call, ReaderRow, Arti
         return None
     digest = named["sha256"].value if "sha256" in named else None
     artifact = values.artifact(world, cast(ast.String, files[0]), digest)
-    if "labels_sha256" in named and values.checksum(world, named["labels_sha256"].value) is None:
-        return None
+    for name in row.files:
+        if name in named and not _side_file(world, named[name].value, named.get(f"{name}_sha256")):
+            return None
     made = values.call(world, env, call)
     return (made, row, artifact) if artifact and None not in dict(made.args).values() else None
+
+
+def _side_file(world: World, node: ast.Value, sha256: ast.Arg | None) -> bool:
+    """Whether a further file of a reader lies in the folder of the spec, with a hash that is one; reported if not."""
+    if not isinstance(node, ast.String):
+        world.report("TM706", "the name of a file is needed here", node)
+        return False
+    return values.artifact(world, node, sha256.value if sha256 else None) is not None
 
 
 def _start(row: ReaderRow, file: Artifact) -> Flow:

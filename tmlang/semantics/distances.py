@@ -126,7 +126,13 @@ def coordinate_name(space: Space, index: int) -> str:
 
 
 def common(
-    world: World, space: Space, coordinates: Iterable[int], got: Amount, node: ast.Node, norm: ast.Node
+    world: World,
+    space: Space,
+    coordinates: Iterable[int],
+    got: Amount,
+    node: ast.Node,
+    norm: ast.Node,
+    what: str = "radius",
 ) -> Fraction | None:
     """One amount over several cells of ``space``, in their own units; mixed units are blamed on ``norm``."""
     indices = list(coordinates)
@@ -134,7 +140,7 @@ def common(
         return got.value if isinstance(got, Quantity) else got
     cells = [space.cells[i] for i in indices]
     if not spaces.one_unit(cells):
-        _mixed(world, space, indices, norm)
+        _mixed(world, space, indices, norm, what)
         return None
     converted = {
         in_unit(world, c, coordinate_name(space, i), got, node, quiet=k > 0)
@@ -149,16 +155,17 @@ def common(
     return converted.pop()
 
 
-def _mixed(world: World, space: Space, indices: list[int], norm: ast.Node) -> None:
+def _mixed(world: World, space: Space, indices: list[int], norm: ast.Node, what: str) -> None:
     groups: dict[str, list[str]] = {}
     for i in indices:
         groups.setdefault(spaces.unit_of(space.cells[i]), []).append(coordinate_name(space, i))
     shown = [f"{', '.join(names[:3])}{' …' if len(names) > 3 else ''} ({unit})" for unit, names in groups.items()]
     help = "use radii per feature, a metric, or a mask with one unit"
-    metric = space.metrics[0].name if space.metrics else None
-    if metric:
-        help += f": metric {metric} <= … in {space.name}"
-    world.report("TM205", f"one radius over {listed(shown)} has no meaning", norm, help=help)
+    if what != "radius":
+        help = f"write one per feature: ({coordinate_name(space, indices[0])}: …)"
+    elif space.metrics:
+        help += f": metric {space.metrics[0].name} <= … in {space.name}"
+    world.report("TM205", f"one {what} over {listed(shown)} has no meaning", norm, help=help)
 
 
 def of_feature(world: World, space: Space, name: str, got: Amount, node: ast.Node) -> Fraction | None:

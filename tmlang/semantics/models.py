@@ -169,7 +169,8 @@ def _sigma_in_units(world: World, where: Space | None, written: steps.Written) -
         converted = [(n, distances.of_feature(world, where, n, v, names.get(n, node))) for n, v in pairs]
         args = tuple((k, tuple(converted) if k == "sigma" else v) for k, v in step.args)
     else:
-        amount = distances.common(world, where, range(len(where.cells)), cast("Fraction | Quantity", sigma), node, node)
+        got, cells = cast("Fraction | Quantity", sigma), range(len(where.cells))
+        amount = distances.common(world, where, cells, got, node, node, "spread")
         args = tuple((k, amount if k == "sigma" else v) for k, v in step.args)
     return Step(step.name, args, step.result, step.differentiable, step.random, step.origin)
 
