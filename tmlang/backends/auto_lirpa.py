@@ -3,7 +3,7 @@
 What is proved is ``score_y > score_j`` by more than the gap for every class ``j`` (for the target alone under a
 targeted goal) on a superset of the threat's set: the outward box of linf sets, the whole ball of l2 and l1 ones.
 Bounds are computed in float64; the gap to the evaluator's arithmetic is *assumed* from its measured size
-(:func:`_gap`).
+(``folding.rounding_gap``).
 
 The library is not believed: its operations are held to those that were tested (``lirpa_graph``), its forward pass is
 compared with the object's, its fast mode with its slow one, and every bound must hold at sampled points and at an
@@ -23,7 +23,7 @@ from torch import nn
 
 from tmlang.backends import lirpa_shims
 from tmlang.backends.contract import BackendRefusal, Job, Verdicts
-from tmlang.backends.folding import Folded, fold
+from tmlang.backends.folding import Folded, fold, rounding_gap
 from tmlang.backends.library import isolated
 from tmlang.backends.lirpa_graph import at_once, bounded_module, patches_are_tested
 from tmlang.base.exact import round_up
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from tmlang.plan.capability import Method
 
 Tensor = torch.Tensor
-
-SAFETY = 16
-"""How many times the measured difference to the evaluator's arithmetic the gap is."""
-
 
 @dataclass(frozen=True)
 class Problem:
@@ -83,7 +79,7 @@ class LinearBounds:
             folded = fold(network, decide, job.sets.space, job.x)
             _answers_always(job, folded)
             problem = _problem(job, folded)
-            gap = _gap(network, folded, job.x)
+            gap = rounding_gap(network, folded, job.x)
             with lirpa_shims.in_double():
                 lower = self._lower(problem, job.deadline)
             done = ~lower.isnan().any(dim=1)
@@ -155,22 +151,6 @@ def _whole_ball(job: Job) -> tuple[float, float] | None:
     if ball.norm == "l2_rms":
         radius = math.nextafter(radius * math.nextafter(math.sqrt(job.sets.space.size), math.inf), math.inf)
     return (1.0 if ball.norm == "l1" else 2.0), radius
-
-
-def _gap(network: nn.Module, folded: Folded, x: Tensor) -> float:
-    """The assumed difference of a margin between real arithmetic and the evaluator's: for each of its two scores
-    :data:`SAFETY` times the greatest difference measured at the originals, and no less than so many units in the last
-    place of the greatest score.
-
-    Raises :class:`BackendRefusal` when the folded object is not the deployed one.
-    """
-    deployed = network(x)[:, : len(folded.offset)]
-    real = folded.scores(x)
-    greatest = float(real.abs().max())
-    measured = float((deployed.double() - real).abs().max())
-    if not measured <= 1e-3 * (1 + greatest):
-        raise BackendRefusal(f"the folded object differs from the deployed one by {measured:.3g} at an original")
-    return 2 * SAFETY * max(measured, torch.finfo(deployed.dtype).eps * greatest)
 
 
 def _plausible(job: Job, problem: Problem, network: nn.Module, lower: Tensor, gap: float, done: Tensor) -> None:

@@ -67,6 +67,26 @@ def fold(network: nn.Module, decide: Callable[[Tensor], Tensor], space: Space, x
     return Folded(body, matrix[:classes], offset[:classes], decide.model)
 
 
+SAFETY = 16
+"""How many times the measured difference to the evaluator's arithmetic the gap is."""
+
+
+def rounding_gap(network: nn.Module, folded: Folded, x: Tensor) -> float:
+    """The assumed difference of a margin between real arithmetic and the evaluator's: for each of its two scores
+    :data:`SAFETY` times the greatest difference measured at the inputs ``x`` (n, *shape), and no less than so many
+    units in the last place of the greatest score.
+
+    Raises :class:`BackendRefusal` when the folded object is not the deployed one.
+    """
+    deployed = network(x)[:, : len(folded.offset)]
+    real = folded.scores(x)
+    greatest = float(real.abs().max())
+    measured = float((deployed.double() - real).abs().max())
+    if not measured <= 1e-3 * (1 + greatest):
+        raise BackendRefusal(f"the folded object differs from the deployed one by {measured:.3g} at an original")
+    return 2 * SAFETY * max(measured, torch.finfo(deployed.dtype).eps * greatest)
+
+
 def _stripped(network: nn.Module) -> nn.Module:
     """A copy in which dropout, which does nothing in evaluation mode, is gone: verifiers trip over it."""
     holder = nn.Sequential(copy.deepcopy(network))
