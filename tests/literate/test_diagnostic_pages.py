@@ -1,4 +1,8 @@
-"""Every code has a page, and what it shows is true: the wrong spec is refused at the token, the others are not."""
+"""Every code has a page, and what it shows is true: the wrong spec is refused at the token, the others are not.
+
+Messages are compared with reviewed ones in ``tests/golden/messages``; ``TM_WRITE_GOLDEN=1`` writes them anew, to be
+read in the diff.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from semantics_support import PAGES, guilty, spec
 
 from tmlang.base.source import Source
 from tmlang.diagnostics import pages, render
+from tmlang.diagnostics.fixes import apply_fixes
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.diagnostics.registry import all_rules, page_source
 from tmlang.plan import Capabilities, lower
@@ -65,6 +70,19 @@ def test_the_message_is_the_reviewed_one(code: str) -> None:
         GOLDEN.mkdir(parents=True, exist_ok=True)
         golden.write_text(text, encoding="utf-8")
     assert text == golden.read_text(encoding="utf-8")
+
+
+def with_fix(code: str) -> bool:
+    return any(d.fix for snippet in snippets(code)["wrong"] for d in everything(snippet)[1])
+
+
+@pytest.mark.parametrize("code", [c for c in WITH_PAGE if with_fix(c)])
+def test_a_fix_mends_what_it_is_for(code: str) -> None:
+    for snippet in snippets(code)["wrong"]:
+        _, diagnostics = everything(snippet)
+        text, count = apply_fixes(Source("spec.tm", spec(snippet)), diagnostics)
+        assert count == sum(d.fix is not None for d in diagnostics)
+        assert code not in {d.code for d in everything(text)[1]}
 
 
 def test_the_base_spec_is_clean() -> None:

@@ -127,7 +127,19 @@ def _of_subject(world: World, node: ast.Call, row: QuantityRow, known: KnownEval
         message = f"{subject.name} has a radius, so nobody looks for the nearest failure"
         world.report("TM607", message, node.path, help="minimize: l2 in … instead of allow:")
         return False
+    if name in ("robust_accuracy", "robust_rate", "certified") and (why := _estimated(subject)):
+        help = "claim the survival or the success of an attack; they are estimates here, too"
+        world.report("TM622", f"{why}, so the evaluation estimates and proves nothing of {name}", node.path, help=help)
+        return False
     return name != "robust_accuracy" or _may_be_called(world, node, known, subject)
+
+
+def _estimated(threat: Threat) -> str | None:
+    """Why the outcome of a threat is an estimate, which says nothing about R (EVIDENCE.md section 5)."""
+    if threat.nature is not None:
+        return "nature draws with the attacker"
+    single = threat.success is not None and threat.success.kind == "single_draw"
+    return "a single failing draw counts" if single else None
 
 
 def _may_be_called(world: World, node: ast.Call, known: KnownEvaluation, threat: Threat) -> bool:

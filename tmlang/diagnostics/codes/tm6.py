@@ -24,4 +24,5 @@ RULES = (
     Rule("TM619", "nothing here searches"),
     Rule("TM620", "this stage does not suit this subject"),
     Rule("TM621", "the seed is not written", "warning"),
+    Rule("TM622", "an estimate says nothing about the robust rate"),
 )

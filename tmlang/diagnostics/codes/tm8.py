@@ -13,6 +13,7 @@ RULES = (
     Rule("TM824", "the output folder cannot be used"),
     Rule("TM825", "a stage failed on some units", "warning"),
     Rule("TM826", "the runner cannot carry this yet"),
+    Rule("TM827", "the fresh draws are too few to confirm anything"),
     # Found while a bundle is read or audited.
     Rule("TM840", "this is not the bundle of a finished run"),
     Rule("TM841", "the bundle is not what was sealed"),
