@@ -14,10 +14,12 @@ from execute_support import LATTICE, MODEL, SPACE, THREAT, THREE, F, Runs, data,
 
 from tmlang.backends.contract import Candidates, Job
 from tmlang.diagnostics.stop import Stop
+from tmlang.execute.confirm import least_draws, least_failures
 from tmlang.execute.seeds import derive
 from tmlang.meaning.evaluations import Claim, Measured
-from tmlang.meaning.models import Decide, RejectWhen
-from tmlang.meaning.threats import Access, Goal, Rejected
+from tmlang.meaning.models import Decide, Network, Randomness, RejectWhen, Step
+from tmlang.meaning.threats import Access, Goal, Rejected, Success
+from tmlang.meaning.values import Symbol
 
 
 @pytest.fixture
@@ -223,8 +225,6 @@ def test_rejections_count_as_their_policy_says(runs: Runs) -> None:
 
 
 def test_outputs_that_are_not_finite_leave_the_unit_open(runs: Runs) -> None:
-    from tmlang.meaning.models import Network
-
     huge = replace(
         THREE,
         network=Network(
@@ -315,21 +315,116 @@ def test_a_proofs_witness_is_within_access_only_if_the_threat_grants_as_much(run
 
 
 def test_what_cannot_be_run_yet_says_so(runs: Runs) -> None:
-    from tmlang.meaning.models import Randomness
-
     rows = data(runs.folder, X, Y)
-    cases: tuple[dict[str, Any], ...] = (
-        {"threat": replace(THREAT, perturbation="universal")},
-        {"model": replace(MODEL, random=Randomness("per_request"))},
-        {"threat": replace(THREAT, access=Access("transfer", surrogates=("sum",)))},
-    )
-    for case in cases:
-        access = case["threat"].access.level if "threat" in case else "white_box"
-        made = plan(runs.folder, rows, [stage("up", access=access)], **case)
+    for threat in (
+        replace(THREAT, perturbation="universal"),
+        replace(THREAT, success=Success("single_draw", draws=3)),
+    ):
+        made = plan(runs.folder, rows, [stage("up")], threat=threat)
         with pytest.raises(Stop) as stopped:
             runs(made, up=moved((0.0, 0.0)))
         assert stopped.value.diagnostics[0].code == "TM826"
         assert not (runs.folder / "out").exists()
+
+
+def test_transfer_searches_on_the_surrogates_and_counts_in_the_object(runs: Runs) -> None:
+    """Each surrogate offers its own candidate; what breaks the attacked object is a witness, and no query is spent."""
+    weights = {"first": (F(1), F(0)), "second": (F(1, 2), F(2))}
+    others = tuple(
+        replace(MODEL, name=n, network=Network("linear", args=(("weights", w), ("bias", F(0)))))
+        for n, w in weights.items()
+    )
+    access = Access("transfer", surrogates=("first", "second"), queries=0)
+    made = plan(
+        runs.folder,
+        data(runs.folder, [[0.5, 0.45]], [0]),
+        [stage("up", access="transfer")],
+        threat=replace(THREAT, access=access),
+    )
+    made = replace(made, models=(*made.models, *others))
+
+    def along_gradient(job: Job) -> Candidates:
+        leaf = job.x.clone().requires_grad_(True)
+        (gradient,) = torch.autograd.grad(job.oracle.logits(leaf)[:, 1].sum(), leaf)
+        return offer(job.x + 0.125 * gradient / gradient.abs().amax())
+
+    result = runs(made, up=along_gradient)
+    rows = [r for r in runs.rows() if r.stage == "up"]
+    # Along (1, 0) the sum grows by 0.125, along (1/4, 1) by 0.15625; both reach 1.
+    assert [(r.decision, r.queries, r.gradients) for r in rows] == [(1, 0, 2), (1, 0, 2)]
+    assert len({r.linf for r in rows}) == 1
+    assert column(result, "survival") == (0, 0)
+
+
+# --- random objects -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("draws", "threshold"), [(1, F(1, 2)), (20, F(1, 2)), (50, F(1, 10)), (200, F(9, 10))])
+@pytest.mark.parametrize("level", [F(1, 100), F(1, 10**6), F(1, 3)])
+def test_the_least_number_of_failures_is_that_of_scipy(draws: int, threshold: Fraction, level: Fraction) -> None:
+    from scipy.stats import binom
+
+    tails = [binom.sf(k - 1, draws, float(threshold)) for k in range(draws + 1)]
+    expected = next((k for k, tail in enumerate(tails) if tail <= float(level)), None)
+    assert least_failures(draws, threshold, level) == expected
+    enough = least_draws(threshold, level)
+    assert threshold**enough <= level < threshold ** (enough - 1)
+
+
+def noisy() -> Any:
+    step = Step("noise", (("kind", Symbol("gaussian")), ("sigma", F(1, 10))), random=True, differentiable=True)
+    return replace(MODEL, steps=(step,), random=Randomness("per_request"))
+
+
+def judged(draws: int = 200) -> Any:
+    return replace(THREAT, success=Success("error_probability", F(1, 2), F(99, 100), draws))
+
+
+def test_a_random_object_is_broken_where_fresh_draws_confirm_it(runs: Runs) -> None:
+    """The sum has noise of deviation 0.1 sqrt(2). At 1.2 it fails with probability 0.92, at 1.0 with 1/2: 200 draws
+    confirm the first beyond doubt (0.92 of 200 is 25 deviations of the test away), and hardly ever the second."""
+    rows = data(runs.folder, [[0.5, 0.5 - 0.05], [0.375, 0.375], [0.25, 0.25]], [0, 0, 0])
+    made = plan(runs.folder, rows, [stage("up")], model=noisy(), threat=judged())
+    result = runs(made, up=moved((0.125, 0.125)))
+    assert [runs.row(u, "clean").clean for u in "012"] == ["cc"] * 3
+    strong, even, weak = (runs.row(u, "up") for u in "012")
+    assert (strong.draws, strong.observed_failure) == (200, True)
+    assert strong.errors is not None
+    assert strong.errors > 160
+    assert even.errors is not None
+    assert 60 < even.errors < 140
+    assert even.observed_failure is False
+    # 0.75 is 1.8 deviations below 1: about 8 of 200.
+    assert weak.errors is not None
+    assert weak.errors < 40
+    assert column(result, "survival") == (F(2, 3), F(2, 3))
+
+
+def test_fresh_draws_depend_on_the_candidate_alone(runs: Runs) -> None:
+    rows = data(runs.folder, [[0.5, 0.45], [0.375, 0.375]], [0, 0])
+    made = plan(runs.folder, rows, [stage("up")], model=noisy(), threat=judged())
+    for out, batch in (("a", 1), ("b", 9)):
+        runs(made, out=out, batch=batch, up=moved((0.125, 0.125)))
+    counts = [[(r.unit, r.stage, r.errors) for r in runs.rows(out)] for out in "ab"]
+    assert counts[0] == counts[1]
+
+
+def test_a_clean_input_that_mostly_fails_is_wrong(runs: Runs) -> None:
+    rows = data(runs.folder, [[0.75, 0.75], [0.25, 0.25]], [0, 0])
+    runs(plan(runs.folder, rows, [stage("up")], model=noisy(), threat=judged()), up=moved((0.0, 0.0)))
+    clean = runs.row("0", "clean")
+    assert (clean.clean, clean.clean_decision, clean.draws) == ("cw", 1, 200)
+
+
+def test_too_few_draws_are_refused_with_the_least_number(runs: Runs) -> None:
+    """2 examples, a clean test and one candidate each: 4 tests share 1/100, and 2**-9 <= 1/400 < 2**-8."""
+    rows = data(runs.folder, X[:2], Y[:2])
+    with pytest.raises(Stop) as stopped:
+        runs(plan(runs.folder, rows, [stage("up")], model=noisy(), threat=judged(8)), up=moved((0.0, 0.0)))
+    (said,) = stopped.value.diagnostics
+    assert said.code == "TM827"
+    assert "at least 9 fresh draws" in (said.help or "")
+    runs(plan(runs.folder, rows, [stage("up")], model=noisy(), threat=judged(9)), up=moved((0.0, 0.0)))
 
 
 def test_ties_on_the_threshold_are_the_rules(runs: Runs) -> None:

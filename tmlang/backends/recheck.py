@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from tmlang.audit.record import REJECTED, Status
 from tmlang.backends.contract import Candidates
-from tmlang.backends.failure import Failure
 from tmlang.backends.threatset import Membership, ThreatSet
 
 Tensor = torch.Tensor
@@ -32,6 +31,14 @@ class Evaluator(Protocol):
     def decide(self, x: Tensor) -> Tensor:
         """Decisions (n,) int64 of inputs (n, *shape), one at a time: a class, ``REJECTED``, or below: none at all."""
         ...
+
+
+class Predicate(Protocol):
+    """F for the units of a batch: a :class:`~tmlang.backends.failure.Failure`, or one that tests fresh draws."""
+
+    def __call__(self, decisions: Tensor, x: Tensor) -> Tensor: ...
+
+    def rows(self, at: Tensor) -> Predicate: ...
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,7 @@ class Facts:
 
 
 def recheck(
-    candidates: Candidates, sets: ThreatSet, evaluator: Evaluator, failure: Failure
+    candidates: Candidates, sets: ThreatSet, evaluator: Evaluator, failure: Predicate
 ) -> tuple[tuple[Facts, ...], ...]:
     """One or two rows per unit, in order.
 
@@ -97,7 +104,7 @@ def _rows(
     x: Values,
     sets: ThreatSet,
     evaluator: Evaluator,
-    failure: Failure,
+    failure: Predicate,
     units: NDArray[np.int64],
     *,
     projected: bool = False,
@@ -121,7 +128,7 @@ def _rows(
     ]
 
 
-def _decide(x: Tensor, evaluator: Evaluator, failure: Failure) -> tuple[Tensor, Tensor, Tensor]:
+def _decide(x: Tensor, evaluator: Evaluator, failure: Predicate) -> tuple[Tensor, Tensor, Tensor]:
     """Decisions, F, and whether the replays of what fails (or rejects) agree. The rest is decided once."""
     decisions = evaluator.decide(x)
     fails = failure(decisions, x)

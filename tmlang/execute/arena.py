@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,13 +9,15 @@ import numpy as np
 import torch
 
 from tmlang.audit.record import Record
+from tmlang.backends.failure import Failure
 from tmlang.backends.threatset import ThreatSet
 from tmlang.diagnostics.model import Diagnostic, has_errors
 from tmlang.diagnostics.stop import stop
+from tmlang.execute.confirm import Confirmation, Confirmed
 from tmlang.execute.probes import probe_all, probe_range
 from tmlang.execute.rows import clean_row
 from tmlang.execute.sources.data import LoadedData
-from tmlang.execute.units import Unit, clean_decisions, make_units
+from tmlang.execute.units import Unit, clean_pass, make_units
 from tmlang.execute.world import Attacked, World
 from tmlang.meaning.threats import Subject, Threat
 from tmlang.plan.ir import EvaluationPlan
@@ -27,7 +28,8 @@ from tmlang.plan.lock import Targets
 class Arena:
     """``units`` of one evaluation and, row-aligned, their ``sets``, originals ``x``, labels ``y`` and ``target``
     (``None`` untargeted). ``reviewed``: per unit whether its label was (``None``: the truth is no review).
-    ``searching`` and ``replaying`` add up the seconds of the stages and of the recheck."""
+    ``surrogates``: the models that candidates are transferred from. ``confirmation``: how witnesses of a random object
+    are confirmed. ``searching`` and ``replaying`` add up the seconds of the stages and of the recheck."""
 
     evaluation: EvaluationPlan
     threat: Threat
@@ -39,6 +41,8 @@ class Arena:
     target: torch.Tensor | None
     reviewed: Sequence[bool] | None
     clean_seconds: float
+    surrogates: tuple[Attacked, ...] = ()
+    confirmation: Confirmation | None = None
     searching: float = 0.0
     replaying: float = 0.0
 
@@ -46,6 +50,11 @@ class Arena:
     def seed(self) -> int:
         """The written seed; without one 0, which the records carry."""
         return self.evaluation.seed or 0
+
+    def confirmed(self) -> Confirmed:
+        """F of a random object over all units."""
+        assert self.confirmation is not None
+        return Confirmed(Failure.of(self.sets, self.y, self.target), self.confirmation)
 
     def targets(self) -> Targets:
         """(example, class) for every unit that has a target."""
@@ -68,18 +77,17 @@ class Arena:
         ]
 
 
-def carried(subject: Subject, evaluation: EvaluationPlan, world: World) -> Threat:
+def carried(subject: Subject, evaluation: EvaluationPlan) -> Threat:
     """The threat of an evaluation that can be carried. Raises TM826 naming what cannot."""
     if not isinstance(subject, Threat):
         kind = type(subject).__name__.lower()
         raise stop("TM826", f"{evaluation.name} is about a {kind}, which is not run yet", evaluation.origin)
     threat = subject
-    randomness = world.plan.model(threat.model).random.kind
+    single = threat.success is not None and threat.success.kind == "single_draw"
     for what, present in (
         ("a universal perturbation", threat.perturbation == "universal"),
         ("draws of nature", threat.nature is not None),
-        ("a model that is random on every request", randomness == "per_request" or threat.success is not None),
-        ("transfer from other models", threat.access.level == "transfer"),
+        ("success on a single draw", single),
     ):
         if present:
             raise stop("TM826", f"{evaluation.name} is about {what}, which is not run yet", evaluation.origin)
@@ -91,7 +99,7 @@ def make_arena(evaluation: EvaluationPlan, world: World) -> tuple[Arena | None, 
 
     Raises :class:`~tmlang.diagnostics.stop.Stop` where model, data or set cannot be made.
     """
-    threat = carried(world.plan.subject(evaluation.subject), evaluation, world)
+    threat = carried(world.plan.subject(evaluation.subject), evaluation)
     attacked, data = world.model(threat.model), world.data(threat)
     stages = evaluation.stages
     gradients = any(s.role == "attack" and s.access == "white_box" and s.through is None for s in stages)
@@ -101,16 +109,27 @@ def make_arena(evaluation: EvaluationPlan, world: World) -> tuple[Arena | None, 
         return None, found
     space = world.plan.space(attacked.model.space)
     sets = ThreatSet.build(space, threat, data.x, ids=data.ids, mask=world.mask(threat, data.rows, data.total))
-    decided, seconds = world.once(("clean", *key), lambda: _clean(attacked, data))
-    units = make_units(threat, attacked, data, decided)
-    return _aligned(evaluation, threat, attacked, units, sets, data, world, seconds), found
+    confirmation = _confirmation(evaluation, threat, attacked, data)
+    name = evaluation.name if confirmation else ""
+    passed = world.once(("clean", *key, name), lambda: clean_pass(attacked, data, confirmation))
+    units = make_units(threat, attacked, data, passed)
+    arena = _aligned(evaluation, threat, attacked, units, sets, data, world, passed.seconds)
+    arena.confirmation = confirmation
+    arena.surrogates = tuple(world.model(name) for name in threat.access.surrogates)
+    return arena, found
 
 
-def _clean(attacked: Attacked, data: LoadedData) -> tuple[torch.Tensor, float]:
-    """The decisions of the originals under E, and the seconds that they took."""
-    began = time.perf_counter()
-    decided = clean_decisions(attacked, torch.from_numpy(data.x))
-    return decided, time.perf_counter() - began
+def _confirmation(
+    evaluation: EvaluationPlan, threat: Threat, attacked: Attacked, data: LoadedData
+) -> Confirmation | None:
+    """How an evaluation confirms failures of a random object. The error is shared by the clean test and one candidate
+    per attack and repeat of every unit."""
+    if threat.success is None:
+        return None
+    attacks = sum(s.role == "attack" for s in evaluation.stages) * evaluation.repeats
+    targets = len(attacked.model.classes) - 1 if threat.goal.kind == "each" else 1
+    family = (1 + attacks * max(1, len(threat.access.surrogates))) * len(data.ids) * targets
+    return Confirmation(attacked.evaluator, threat, family, evaluation.seed or 0)
 
 
 def _probed(threat: Threat, attacked: Attacked, data: LoadedData, world: World, gradients: bool) -> list[Diagnostic]:

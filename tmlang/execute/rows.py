@@ -54,6 +54,8 @@ def clean_row(
         rule=broken_rule,
         counted_failure=failed and threat.clean_errors == "fail" if unit.applicable else None,
         label_reviewed=reviewed,
+        draws=unit.trial.draws if unit.trial else None,
+        errors=unit.trial.errors if unit.trial else None,
         seconds=seconds,
         message="the object gives no decision, or its replays disagree" if unit.decision == NO_DECISION else None,
     )

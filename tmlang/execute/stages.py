@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import isnan
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
-from torch import nn
 
 from tmlang.audit.record import Record, Verdict
 from tmlang.backends.contract import BackendRefusal, Candidates, Certifier, Job, Search, Verdicts
-from tmlang.backends.deployed import Expectation
 from tmlang.backends.failure import Failure
-from tmlang.backends.oracle import Oracle
 from tmlang.backends.recheck import Facts, recheck
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.arena import Arena
+from tmlang.execute.confirm import Confirmed
 from tmlang.execute.guard import guarded
+from tmlang.execute.jobs import JobMaker, Searched
 from tmlang.execute.rows import TIMEOUT, Effort, attack_row, kept
-from tmlang.execute.seeds import derive
-from tmlang.meaning.values import Artifact, Value
-from tmlang.plan.ir import AccessLevel, Stage
+from tmlang.meaning.values import Artifact
+from tmlang.plan.ir import Stage
 
 _GRANTS = {"nothing": 0, "decisions": 1, "scores": 2, "white_box": 3}
 
@@ -47,7 +45,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class StageRun:
-    """One stage and repeat of an evaluation, with its adapter. ``read``: see :class:`~tmlang.backends.contract.Job`."""
+    """One stage and repeat of an evaluation, with its adapter."""
 
     arena: Arena
     stage: Stage
@@ -55,7 +53,10 @@ class StageRun:
     adapter: Search | Certifier
     deadline: float | None = None
     read: Callable[[Artifact], bytes] | None = None
-    _views: dict[str, nn.Module] = field(default_factory=dict)
+
+    @property
+    def _maker(self) -> JobMaker:
+        return JobMaker(self.arena, self.stage, self.repeat, self.deadline, self.read)
 
     def run(self, at: Sequence[int], used: Sequence[int]) -> Batch:
         """The units ``at`` (indices into the arena), which have ``used`` so many queries before.
@@ -64,94 +65,58 @@ class StageRun:
         changed the model.
         """
         if self.deadline is not None and time.monotonic() >= self.deadline:
-            return self._failed(at, TIMEOUT, None, 0.0)
-        job = self._job(at, used)
+            return self._failed(at, TIMEOUT, [], 0.0)
+        searched = self._maker.jobs(at, used)
         began = time.perf_counter()
-        outcome: Candidates | Verdicts | str
+        outcomes = [self._outcome(s) for s in searched]
+        seconds = time.perf_counter() - began
+        self.arena.searching += seconds
+        if all(isinstance(o, str) for o in outcomes):
+            return self._failed(at, str(outcomes[0]), searched, seconds)
+        efforts = self._efforts(at, searched, seconds)
+        within = [self._within_access(e, u) for e, u in zip(efforts, used, strict=True)]
+        if isinstance(outcomes[0], Verdicts):
+            return self._verdicts(at, outcomes[0], searched[0].job, efforts, within)
+        found = [self._offered(o, s.job) for o, s in zip(outcomes, searched, strict=True)]
+        return self._rows(at, [sum(facts, ()) for facts in zip(*found, strict=True)], efforts, within)
+
+    def _outcome(self, searched: Searched) -> Candidates | Verdicts | str:
+        """What the adapter gives for one job, or why it gives nothing."""
+        name = f"{self.stage.backend}.{self.stage.method}"
         try:
-            with guarded(self.arena.attacked.deployed, self.stage.id):
-                outcome = self._call(job)
-            if not isinstance(outcome, Candidates if self.stage.role == "attack" else Verdicts):
-                outcome = f"{self.stage.backend}.{self.stage.method} returned a {type(outcome).__name__}"
+            with guarded(searched.attacked.deployed, self.stage.id):
+                _restart(searched)
+                outcome = self._call(searched.job)
         except Stop:
             raise
         except BackendRefusal as refusal:
-            outcome = str(refusal)
+            return str(refusal)
         except Exception as fault:
-            outcome = f"{self.stage.backend}.{self.stage.method} failed: {type(fault).__name__}: {fault}"
-        seconds = time.perf_counter() - began
-        self.arena.searching += seconds
-        if isinstance(outcome, str):
-            return self._failed(at, outcome, job, seconds)
-        efforts = self._efforts(at, job, seconds)
-        within = [self._within_access(e, u) for e, u in zip(efforts, used, strict=True)]
-        if isinstance(outcome, Candidates):
-            return self._rows(at, self._recheck(outcome, job), efforts, within)
-        return self._verdicts(at, outcome, job, efforts, within)
+            return f"{name} failed: {type(fault).__name__}: {fault}"
+        if not isinstance(outcome, Candidates if self.stage.role == "attack" else Verdicts):
+            return f"{name} returned a {type(outcome).__name__}"
+        return outcome
 
     def _call(self, job: Job) -> Candidates | Verdicts:
         if self.stage.role == "attack":
             return cast(Search, self.adapter).search(job)
         return cast(Certifier, self.adapter).certify(job)
 
-    # --- the job --------------------------------------------------------------------------------------------------
-
-    def _job(self, at: Sequence[int], used: Sequence[int]) -> Job:
-        arena = self.arena
-        index = torch.tensor(list(at))
-        return Job(
-            oracle=self._oracle(len(at), used),
-            sets=arena.sets.rows(list(at)),
-            threat=arena.threat,
-            x=arena.x[index],
-            y=arena.y[index],
-            target=None if arena.target is None else arena.target[index],
-            arguments=dict(self.stage.arguments),
-            seeds=tuple(self._seed(i) for i in at),
-            deadline=self.deadline,
-            through=self._through(),
-            read=self.read,
-        )
-
-    def _seed(self, unit: int) -> int:
-        return derive(self.arena.seed, self.arena.units[unit].id, self.stage.label, self.repeat)
-
-    def _through(self) -> tuple[str, dict[str, Value]] | None:
-        through = self.stage.through
-        return None if through is None else (through.name, dict(through.args))
-
-    def _oracle(self, units: int, used: Sequence[int]) -> Oracle:
-        attacked, access = self.arena.attacked, self.arena.threat.access
-        proves = self.stage.role != "attack"
-        level: AccessLevel = "white_box" if proves else self.stage.access
-        limited = not proves and access.queries is not None
-        return Oracle(
-            attacked.deployed,
-            attacked.decision,
-            classes=len(attacked.model.classes),
-            level=level,
-            units=units,
-            limit=access.queries if limited else None,
-            used=used if limited and access.queries_per == "example" else None,
-            view=self._view(),
-        )
-
-    def _view(self) -> nn.Module | None:
-        """The object as this stage's gradients and scores see it."""
-        through = self.stage.through
-        if through is None:
-            return None
-        if through.name == "straight_through":
-            return self.arena.attacked.straight_through
-        draws = int(cast(Any, dict(through.args)["draws"]))
-        return self._views.setdefault(through.name, Expectation(self.arena.attacked.straight_through, draws))
+    def _offered(self, outcome: Candidates | Verdicts | str, job: Job) -> list[tuple[Facts, ...]]:
+        if isinstance(outcome, Candidates):
+            return self._recheck(outcome, job)
+        return [(Facts("error", str(outcome)),)] * len(job.x)
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
     def _recheck(self, candidates: Candidates, job: Job) -> list[tuple[Facts, ...]]:
         began = time.perf_counter()
         failure = Failure.of(job.sets, job.y, job.target)
-        found = recheck(candidates, job.sets, self.arena.attacked.evaluator, failure)
+        confirmation = self.arena.confirmation
+        if confirmation is None:
+            found = recheck(candidates, job.sets, self.arena.attacked.evaluator, failure)
+        else:
+            found = recheck(candidates, job.sets, confirmation, Confirmed(failure, confirmation))
         self.arena.replaying += time.perf_counter() - began
         return list(found)
 
@@ -163,21 +128,19 @@ class StageRun:
         enough = access.level == "transfer" or _GRANTS[access.level] >= _GRANTS.get(self.stage.access, 3)
         return enough and (access.queries is None or used + effort.queries <= access.queries)
 
-    def _efforts(self, at: Sequence[int], job: Job | None, seconds: float) -> list[Effort]:
-        seeds = [self._seed(i) for i in at]
-        share = seconds / len(at)
-        if job is None:
-            return [Effort(seconds=share, seed=seed) for seed in seeds]
-        counts = zip(
-            job.oracle.spent.tolist(), job.oracle.forwards.tolist(), job.oracle.gradients.tolist(), strict=True
-        )
-        return [Effort(q, f, g, share, seed) for (q, f, g), seed in zip(counts, seeds, strict=True)]
+    def _efforts(self, at: Sequence[int], searched: Sequence[Searched], seconds: float) -> list[Effort]:
+        maker, share = self._maker, seconds / len(at)
+        zeros = torch.zeros(len(at), dtype=torch.int64)
+        queries = sum((s.job.oracle.spent for s in searched if s.own), zeros).tolist()
+        forwards = sum((s.job.oracle.forwards for s in searched), zeros).tolist()
+        gradients = sum((s.job.oracle.gradients for s in searched), zeros).tolist()
+        counts = zip(at, queries, forwards, gradients, strict=True)
+        return [Effort(q, f, g, share, maker.seed(i)) for i, q, f, g in counts]
 
-    def _failed(self, at: Sequence[int], message: str, job: Job | None, seconds: float) -> Batch:
+    def _failed(self, at: Sequence[int], message: str, searched: Sequence[Searched], seconds: float) -> Batch:
         """The batch when the stage as a whole gave nothing."""
-        batch = self._rows(
-            at, [(Facts("error", message),)] * len(at), self._efforts(at, job, seconds), [True] * len(at)
-        )
+        efforts = self._efforts(at, searched, seconds)
+        batch = self._rows(at, [(Facts("error", message),)] * len(at), efforts, [True] * len(at))
         if self.stage.role == "attack":
             return batch
         verdict: Verdict = "timeout" if message == TIMEOUT else "error"
@@ -192,9 +155,16 @@ class StageRun:
             for fact in facts[k]:
                 unit, name = self.arena.units[i], self.arena.evaluation.name
                 row = attack_row(name, self.stage.label, unit, self.repeat, fact, efforts[k], within_access=within[k])
-                rows.append(row)
+                rows.append(self._tested(row, i, fact))
                 keeps.append(Kept(i, kept(fact)))
         return Batch(tuple(rows), tuple(keeps))
+
+    def _tested(self, row: Record, unit: int, facts: Facts) -> Record:
+        """``row`` with the counts of its test, where the object is random."""
+        if self.arena.confirmation is None or facts.x is None:
+            return row
+        trial = self.arena.confirmed().trial(unit, torch.from_numpy(facts.x))
+        return replace(row, draws=trial.draws, errors=trial.errors)
 
     def _verdicts(
         self, at: Sequence[int], verdicts: Verdicts, job: Job, efforts: Sequence[Effort], within: Sequence[bool]
@@ -231,6 +201,14 @@ class StageRun:
             gap=verdicts.gap,
             gap_kind=verdicts.gap_kind,
         )
+
+
+def _restart(searched: Searched) -> None:
+    """Streams of noise inside the object start from the batch's first seed."""
+    seed = searched.job.seeds[0]
+    torch.manual_seed(seed)
+    searched.attacked.deployed.reseed(seed)
+    searched.attacked.straight_through.reseed(seed)
 
 
 def _nothing(job: Job) -> Candidates:

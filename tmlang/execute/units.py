@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import torch
 
 from tmlang.audit.record import REJECTED, CleanStatus
 from tmlang.backends.decision import NO_DECISION
+from tmlang.backends.failure import Failure
 from tmlang.diagnostics.stop import stop
+from tmlang.execute.confirm import Confirmation, Confirmed, Trial
 from tmlang.execute.seeds import derive
 from tmlang.execute.sources.data import UNUSABLE, LoadedData
 from tmlang.execute.world import Attacked
@@ -17,7 +20,8 @@ from tmlang.meaning.threats import Goal, Threat
 
 @dataclass(frozen=True)
 class Unit:
-    """``row``: of the loaded data. ``decision``: of the clean input, ``NO_DECISION`` where there is none."""
+    """``row``: of the loaded data. ``decision``: of the clean input, ``NO_DECISION`` where there is none. ``trial``:
+    the test of the clean input of a random object."""
 
     id: str
     example: str
@@ -26,6 +30,7 @@ class Unit:
     target: int | None
     clean: CleanStatus
     decision: int
+    trial: Trial | None = None
 
     @property
     def applicable(self) -> bool:
@@ -33,35 +38,54 @@ class Unit:
         return self.label != UNUSABLE and self.target != self.label
 
 
-def clean_decisions(attacked: Attacked, x: torch.Tensor) -> torch.Tensor:
-    """Decisions (N,) of the originals under E; ``NO_DECISION`` where its replays disagree."""
-    evaluator = attacked.evaluator
-    decided = evaluator.decide(x)
-    for _ in range(evaluator.replays - 1):
-        decided = torch.where(evaluator.decide(x) == decided, decided, NO_DECISION)
-    return decided
+@dataclass(frozen=True)
+class Clean:
+    """What E says of the originals: ``decisions`` (N,), and per original its test where the object is random."""
+
+    decisions: torch.Tensor
+    trials: tuple[Trial | None, ...]
+    seconds: float
 
 
-def make_units(threat: Threat, attacked: Attacked, data: LoadedData, decided: torch.Tensor) -> list[Unit]:
+def clean_pass(attacked: Attacked, data: LoadedData, confirmation: Confirmation | None) -> Clean:
+    """Decide the originals; ``NO_DECISION`` where the replays of a fixed object disagree. Of a random object a clean
+    input is wrong where the test confirms that it fails."""
+    began = time.perf_counter()
+    x = torch.from_numpy(data.x)
+    if confirmation is None:
+        evaluator = attacked.evaluator
+        decided = evaluator.decide(x)
+        for _ in range(evaluator.replays - 1):
+            decided = torch.where(evaluator.decide(x) == decided, decided, NO_DECISION)
+        return Clean(decided, (None,) * len(x), time.perf_counter() - began)
+    decided = confirmation.decide(x)
+    correct = Confirmed(Failure(torch.from_numpy(data.labels)), confirmation)
+    trials = tuple(correct.trial(i, row) for i, row in enumerate(x))
+    return Clean(decided, trials, time.perf_counter() - began)
+
+
+def make_units(threat: Threat, attacked: Attacked, data: LoadedData, passed: Clean) -> list[Unit]:
     """The units of ``threat`` over ``data`` in order; an example's pairs stand together."""
     classes = attacked.model.classes
     targets = _targets(threat.goal, classes, attacked, data)
     units = []
     for row, (example, label, wanted) in enumerate(zip(data.ids, data.labels.tolist(), targets, strict=True)):
-        decision = int(decided[row])
-        clean = _status(label, decision)
+        decision, trial = int(passed.decisions[row]), passed.trials[row]
+        clean = _status(label, decision, trial)
         for target in wanted:
             name = example if target is None else f"{example}->{classes[target]}"
-            units.append(Unit(name, example, row, label, target, clean, decision))
+            units.append(Unit(name, example, row, label, target, clean, decision, trial))
     return units
 
 
-def _status(label: int, decision: int) -> CleanStatus:
+def _status(label: int, decision: int, trial: Trial | None) -> CleanStatus:
     if label == UNUSABLE or decision == NO_DECISION:
         return "cu"
+    if trial is not None and not trial.confirmed:
+        return "cc"
     if decision == REJECTED:
         return "cr"
-    return "cc" if decision == label else "cw"
+    return "cc" if decision == label and trial is None else "cw"
 
 
 def _targets(

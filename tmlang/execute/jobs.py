@@ -1,0 +1,105 @@
+"""What an adapter is given for a batch: the granted view of an object, the sets, the seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from tmlang.backends.contract import Job
+from tmlang.backends.deployed import Expectation
+from tmlang.backends.oracle import Oracle
+from tmlang.execute.arena import Arena
+from tmlang.execute.seeds import derive
+from tmlang.execute.world import Attacked
+from tmlang.meaning.values import Artifact
+from tmlang.plan.ir import AccessLevel, Stage
+
+
+@dataclass(frozen=True)
+class Searched:
+    """An object that a stage searches on, and the job that says so. ``own``: it is the attacked object itself; a
+    surrogate costs no queries."""
+
+    attacked: Attacked
+    job: Job
+    own: bool
+
+
+@dataclass(frozen=True)
+class JobMaker:
+    """Makes the jobs of one stage and repeat. ``read``: see :class:`~tmlang.backends.contract.Job`."""
+
+    arena: Arena
+    stage: Stage
+    repeat: int
+    deadline: float | None
+    read: Callable[[Artifact], bytes] | None
+
+    def jobs(self, at: Sequence[int], used: Sequence[int]) -> list[Searched]:
+        """One job on the attacked object, or one on each surrogate under ``transfer``."""
+        if self.stage.access == "transfer":
+            return [self._on_surrogate(s, at) for s in self.arena.surrogates]
+        seeds = tuple(self.seed(i) for i in at)
+        return [Searched(self.arena.attacked, self._job(at, self._oracle(len(at), used), seeds), True)]
+
+    def seed(self, unit: int) -> int:
+        return derive(self.arena.seed, self.arena.units[unit].id, self.stage.label, self.repeat)
+
+    def _on_surrogate(self, attacked: Attacked, at: Sequence[int]) -> Searched:
+        """A surrogate is the attacker's own: everything is granted and nothing is limited."""
+        oracle = Oracle(
+            attacked.deployed,
+            attacked.decision,
+            classes=len(attacked.model.classes),
+            level="white_box",
+            units=len(at),
+            view=self._view(attacked),
+        )
+        seeds = tuple(derive(self.seed(i), attacked.model.name) for i in at)
+        return Searched(attacked, self._job(at, oracle, seeds), False)
+
+    def _job(self, at: Sequence[int], oracle: Oracle, seeds: tuple[int, ...]) -> Job:
+        arena, through = self.arena, self.stage.through
+        index = torch.tensor(list(at))
+        return Job(
+            oracle=oracle,
+            sets=arena.sets.rows(list(at)),
+            threat=arena.threat,
+            x=arena.x[index],
+            y=arena.y[index],
+            target=None if arena.target is None else arena.target[index],
+            arguments=dict(self.stage.arguments),
+            seeds=seeds,
+            deadline=self.deadline,
+            through=None if through is None else (through.name, dict(through.args)),
+            read=self.read,
+        )
+
+    def _oracle(self, units: int, used: Sequence[int]) -> Oracle:
+        attacked, access = self.arena.attacked, self.arena.threat.access
+        proves = self.stage.role != "attack"
+        level: AccessLevel = "white_box" if proves else self.stage.access
+        limited = not proves and access.queries is not None
+        return Oracle(
+            attacked.deployed,
+            attacked.decision,
+            classes=len(attacked.model.classes),
+            level=level,
+            units=units,
+            limit=access.queries if limited else None,
+            used=used if limited and access.queries_per == "example" else None,
+            view=self._view(attacked),
+        )
+
+    def _view(self, attacked: Attacked) -> nn.Module | None:
+        """The object as this stage's gradients and scores see it."""
+        through = self.stage.through
+        if through is None:
+            return None
+        if through.name == "straight_through":
+            return attacked.straight_through
+        return Expectation(attacked.straight_through, int(cast(Any, dict(through.args)["draws"])))
