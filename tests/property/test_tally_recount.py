@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tmlang.audit.columns import Restriction
 from tmlang.audit.recount import Only, Recount, shift_numbers, threat_counts, threat_numbers
 from tmlang.audit.tally import contradictions, tally
-from tmlang.meaning.threats import Access, Ball, Either, Goal, Rejected, Shift, Subject, Success
+from tmlang.meaning.threats import Access, Ball, Either, Goal, Nature, Rejected, Shift, Subject, Success
 from tmlang.meaning.values import Call
 from tmlang.plan import codec
 from tmlang.plan.ir import EvaluationPlan
@@ -56,6 +56,7 @@ THREAT = st.builds(
     rejected=st.sampled_from([None, Rejected("denied"), Rejected("safe")]),
     access=st.sampled_from([Access("white_box"), Access("scores", queries=9, queries_per="attack")]),
     success=st.sampled_from([None, Success("single_draw", draws=3)]),
+    nature=st.sampled_from([None, None, Nature((("rotate", Fraction(-1), Fraction(1), "deg"),), 9)]),
 )  # fmt: skip
 RESTRICTION = st.builds(
     Restriction,

@@ -21,7 +21,7 @@ from tmlang.audit.tally import tally_plan
 from tmlang.cli.main import main
 from tmlang.meaning.evaluations import Claim, Measured, Parameter
 from tmlang.meaning.spaces import Cell, Space
-from tmlang.meaning.threats import Mutable, Property, Rejected, Shift
+from tmlang.meaning.threats import Ball, Mutable, Property, Rejected, Shift
 from tmlang.meaning.values import Call, Symbol
 from tmlang.report.failures import Pictures
 from tmlang.report.figures import picture_uris, survival_plot
@@ -271,6 +271,24 @@ def test_stages_say_what_they_cover_and_what_they_broke_first(tmp_path):
     assert {label: n.value for label, n in view.attacks}["b"] == "66.7 %"
 
 
+def test_sweeps_show_both_curves(tmp_path):
+    radii = (Fraction(1, 8), Fraction(1, 4))
+    threats = [threat(name=f"t{i}", allow=Ball("linf", "px", r)) for i, r in enumerate(radii)]
+    points = [
+        evaluation(attack(), name=f"e@r={r}", subject=t.name, at=(("r", r),))
+        for r, t in zip(radii, threats, strict=True)
+    ]
+    rows = Rows("e@r=1/8").clean("u").attack("u", outcome="broken").all + Rows("e@r=1/4").clean("u").attack("u").all
+    view = show(tmp_path / "run", plan(points, threats), rows)
+    assert [(r.value, r.own[0], r.closed[0]) for r in view.sweeps[0].rows] == [
+        ("0.125", "0 %", "0 %"),
+        ("0.25", "100 %", "0 %"),
+    ]
+    parsed = Page(page(view))
+    assert "sweeps" in parsed.ids
+    assert "| 0.25 | 100 % | 0 % | — | — |" in markdown(view)
+
+
 def test_properties_shifts_and_denials_have_their_own_words(tmp_path):
     phi = Property("phi", "net", (), (("0", "<=", Fraction(1)),))
     view = show(
@@ -281,7 +299,10 @@ def test_properties_shifts_and_denials_have_their_own_words(tmp_path):
     stage = attack("fog", role="corrupt", evidence="estimate", arguments=(("severity", Symbol("high")),))
     rows = Rows().clean("u").attack("u", "fog", "valid", decision=0).clean("v").attack("v", "fog", "valid", decision=1)
     shifted = show(tmp_path / "fog", plan([evaluation(stage)], [fog]), rows.all).evaluations[0]
-    assert shifted.headline == ("50 % of 2 changed inputs are decided rightly. This is an average, and no worst case.",)
+    assert shifted.headline == (
+        "50 % of 2 changed inputs are decided rightly (interval [9.5 %, 90.5 %]).",
+        "This is an average, and no worst case.",
+    )
     denied = threat(rejected=Rejected("denied"))
     rows = Rows().clean("u").attack("u", outcome="denied")
     numbers = show(tmp_path / "deny", plan([evaluation(attack())], [denied]), rows.all).evaluations[0].numbers

@@ -215,7 +215,7 @@ def test_quantifiers_stand_in_the_order_in_which_values_are_chosen():
     words, lines = said(universal)
     assert list(words).index("chosen") < list(words).index("chance")
     assert words["chosen"].startswith("One change is chosen once, on `fit`")
-    assert lines[-1] == "R = min_δ | { (x, y) ∈ D | f(x) = y ∧ ¬q(x + δ) > 0.5 } | / |D|"
+    assert lines[-1] == "estimate = min_δ | { (x, y) ∈ D | f(x) = y ∧ ¬q(x + δ) > 0.5 } | / |D|"
     assert lines[3] == "q(x′) = P_ω[ F(f(ω(x′))) ]"
 
 

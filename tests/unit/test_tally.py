@@ -12,7 +12,7 @@ from audit_support import Rows, attack, certifier, evaluation, plan, solver, thr
 from tmlang.audit.columns import Restriction
 from tmlang.audit.show import percent
 from tmlang.audit.tally import contradictions, median, tally, tally_plan
-from tmlang.meaning.threats import Access, Ball, Either, Goal, Property, Rejected, Shift, Success
+from tmlang.meaning.threats import Access, Ball, Either, Goal, Nature, Property, Rejected, Shift, Success
 from tmlang.meaning.values import Call
 
 WORKED = evaluation(attack(), certifier())
@@ -401,6 +401,27 @@ def test_a_single_draw_says_nothing_about_r():
     k = tally(evaluation(attack()), t, Rows().clean("u").attack("u").all)
     assert k.get("robust_rate") is None
     assert k.get("upper") is None
+
+
+def test_the_draws_of_nature_say_nothing_about_r():
+    t = threat(nature=Nature((("rotate", Fraction(-1), Fraction(1), "deg"),), 100))
+    k = tally(evaluation(attack()), t, Rows().clean("u").attack("u").all)
+    assert (k.get("robust_rate"), k.get("robust_accuracy"), k.get("upper")) == (None, None, None)
+    assert k.get("survival").low == 1
+
+
+def test_the_interval_of_a_shift_counts_examples_and_not_repeats():
+    stage = attack("fog", role="corrupt", evidence="estimate")
+    rows = Rows()
+    for i in range(10):
+        rows.clean(f"u{i}")
+        for repeat in range(2):
+            rows.attack(f"u{i}", "fog", "valid", decision=0 if i < 7 else 1, repeat=repeat)
+    for kind, ends in (("wilson", (0.3967781, 0.8922087)), ("clopper_pearson", (0.3475471, 0.9332605))):
+        shift = Shift("t", "net", "test", Call(("imagecorruptions", "fog")), kind, Fraction(95, 100))
+        found = tally(evaluation(stage, repeats=2), shift, rows.all).get("corrupted_accuracy")
+        assert (found.low, found.denominator) == (Fraction(7, 10), 20)
+        assert found.interval == pytest.approx(ends, abs=1e-6)  # 7 of 10, R's binom package
 
 
 def test_corrupted_accuracy_counts_answers_and_leaves_the_missing_open():

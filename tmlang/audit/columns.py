@@ -36,6 +36,8 @@ class Column:
     gaps: tuple[Gap, ...] = ()
     at_least: bool = False
     note: str = ""
+    interval: tuple[float, float] | None = None
+    """The confidence interval of an estimate, over what was completed."""
 
     @property
     def defined(self) -> bool:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
-from tmlang.audit.columns import Column
-from tmlang.audit.record import Record
-from tmlang.audit.tally import column, tally
-from tmlang.audit.units import attack_stages
-from tmlang.meaning.threats import Threat
-from tmlang.plan.ir import EvaluationPlan
+from tmlang.audit.columns import Column, Columns, Restriction
+from tmlang.audit.record import CLEAN_STAGE, Record
+from tmlang.audit.tally import column, tally, voided_methods
+from tmlang.audit.units import attack_stages, is_witness
+from tmlang.meaning.evaluations import Curve
+from tmlang.meaning.threats import Allowed, Ball, Both, Either, Threat
+from tmlang.plan.invariants import declared_name
+from tmlang.plan.ir import EvaluationPlan, Plan
 
 
 def after_each_attack(
@@ -34,3 +37,110 @@ def after_each_attack(
         assert survival is not None
         points.append((stages[count - 1].label, survival))
     return tuple(points)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPoint:
+    """``own``: what this point's records say. ``closed``: after reuse, witnesses of smaller sets and certificates of
+    larger ones counted in; only closed curves are monotone."""
+
+    value: Fraction
+    own: Columns
+    closed: Columns
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """An evaluation over several values of a parameter, of the radius or of the queries, in rising order."""
+
+    evaluation: str
+    parameter: str
+    points: tuple[SweepPoint, ...]
+
+
+def sweeps(plan: Plan, records: Sequence[Record]) -> tuple[Sweep, ...]:
+    """Every curve of the plan over threats."""
+    voided = voided_methods(plan, records)
+    found = [_within(plan, e, curve, records, voided) for e in plan.evaluations for curve in e.curves if not e.at]
+    names = dict.fromkeys(declared_name(e) for e in plan.evaluations if len(e.at) == 1)
+    found += [_across(plan, name, records, voided) for name in names]
+    return tuple(sweep for sweep in found if sweep.points)
+
+
+def _within(
+    plan: Plan, evaluation: EvaluationPlan, curve: Curve, records: Sequence[Record], voided: frozenset[str]
+) -> Sweep:
+    """A curve over ``radius`` or ``queries``: restrictions of the same records, which are closed by themselves."""
+    subject = plan.subject(evaluation.subject)
+    points = []
+    for value in (
+        sorted(curve.values) if isinstance(subject, Threat) and curve.parameter in ("radius", "queries") else ()
+    ):
+        only = Restriction(radius=value) if curve.parameter == "radius" else Restriction(queries=int(value))
+        columns = tally(evaluation, subject, records, restriction=only, voided=voided)
+        points.append(SweepPoint(value, columns, columns))
+    return Sweep(evaluation.name, curve.parameter, tuple(points))
+
+
+def _across(plan: Plan, name: str, records: Sequence[Record], voided: frozenset[str]) -> Sweep:
+    """A curve over a parameter of the threat: one evaluation, with its own records, per value."""
+    points = [
+        (value, e)
+        for e in plan.evaluations
+        if declared_name(e) == name and isinstance(value := e.at[0][1], Fraction)
+        and isinstance(plan.subject(e.subject), Threat)
+    ]  # fmt: skip
+    points.sort(key=lambda point: point[0])
+    made = []
+    for value, evaluation in points:
+        threat = plan.threat(evaluation.subject)
+        reused = reuse(plan, evaluation, [e for _, e in points], records)
+        own = tally(evaluation, threat, records, voided=voided)
+        made.append(SweepPoint(value, own, tally(evaluation, threat, [*records, *reused], voided=voided)))
+    return Sweep(name, points[0][1].at[0][0] if points else "", tuple(made))
+
+
+def reuse(
+    plan: Plan, evaluation: EvaluationPlan, others: Sequence[EvaluationPlan], records: Sequence[Record]
+) -> list[Record]:
+    """Rows of ``others`` that also hold for ``evaluation`` (EVIDENCE.md section 7), renamed to it.
+
+    A witness in a smaller set lies in a larger one, a certificate of a larger set covers a smaller one; units, labels,
+    object and failure must be the same.
+    """
+    threat = plan.threat(evaluation.subject)
+    mine = {r.unit: r for r in records if r.evaluation == evaluation.name and r.stage == CLEAN_STAGE}
+    labels = {s.label for s in evaluation.stages}
+    found = []
+    for other in others:
+        theirs = plan.threat(other.subject)
+        same = replace(theirs, allow=threat.allow, name=threat.name, doc=threat.doc) == threat
+        if other.name == evaluation.name or not same:
+            continue
+        smaller, larger = contains(threat.allow, theirs.allow), contains(theirs.allow, threat.allow)
+        for row in records:
+            start = mine.get(row.unit)
+            if row.evaluation != other.name or row.stage not in labels or start is None or start.label != row.label:
+                continue
+            if (smaller and is_witness(row)) or (larger and row.verdict == "certified"):
+                found.append(replace(row, evaluation=evaluation.name))
+    return found
+
+
+def contains(large: Allowed | None, small: Allowed | None) -> bool:
+    """Whether every change that ``small`` allows is surely allowed by ``large`` (by form: equal but for radii)."""
+    if isinstance(large, Ball) and isinstance(small, Ball):
+        if replace(large, radius=small.radius, radii=small.radii, tolerance=small.tolerance) != small:
+            return False
+        pairs = zip(_reach(large), _reach(small), strict=False)
+        return len(_reach(large)) == len(_reach(small)) and all(a[0] == b[0] and a[1] >= b[1] for a, b in pairs)
+    if isinstance(large, (Both, Either)) and type(large) is type(small) and isinstance(small, (Both, Either)):
+        alike = len(large.parts) == len(small.parts)
+        return alike and all(contains(a, b) for a, b in zip(large.parts, small.parts, strict=True))
+    return large == small
+
+
+def _reach(ball: Ball) -> list[tuple[str, Fraction]]:
+    """(where, radius and tolerance together)."""
+    radii = ball.radii or (("", ball.radius or Fraction(0)),)
+    return [(name, radius + ball.tolerance) for name, radius in radii]

@@ -269,7 +269,7 @@ def threat_numbers(r: Recount) -> dict[str, Number]:
     if r.proofs:
         found["certified"] = share(c, c + t, d)
         found["certificate_coverage"] = share(cc - t, cc - t, cc + cu)
-    if (r.subject["success"] or {}).get("kind") != "single_draw":
+    if r.subject["nature"] is None and (r.subject["success"] or {}).get("kind") != "single_draw":
         top = cc + cu - len(s.broken_any)
         found["upper"] = share(top, top, d)
         found[_rate(r.subject)] = share(c, top, d)
@@ -278,7 +278,7 @@ def threat_numbers(r: Recount) -> dict[str, Number]:
 
 def _rate(subject: Json) -> str:
     special = [subject["goal"]["kind"] != "untargeted", subject["clean_errors"] != "fail"]
-    special += [subject["success"] is not None, subject["nature"] is not None]
+    special += [subject["success"] is not None]
     return "robust_rate" if any(special) else "robust_accuracy"
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
+from math import ceil, floor, sqrt
+from statistics import NormalDist
 from typing import Any
 
 from tmlang.audit.consistency import upper_tail
@@ -53,14 +55,16 @@ def holds(evaluation: Json, rows: Sequence[Record], void: Units) -> str:
     return "holds" if any(stage_of[r] in provers for r in sure) else "undecided"
 
 
-def status(plan: Json, claim: Json, rows: Sequence[Record], void: Units) -> tuple[str, Range | None]:
-    """(status, range) of one claim; raises :class:`NotRejudged`."""
+def status(
+    plan: Json, claim: Json, rows: Sequence[Record], void: Units, limits: Range | None = None
+) -> tuple[str, Range | None]:
+    """(status, range) of one claim, of ``limits`` instead of its range where given; raises :class:`NotRejudged`."""
     if any(p["changed"] for p in plan["parameters"]):
         return "not_evaluated", None
     if claim["op"] == "holds":
         found = holds(_evaluation(plan, claim["left"]), rows, void)
         return {"holds": "supported", "violated": "refuted", "undecided": "undecided"}[found], None
-    left = _range(plan, claim["left"], rows, void)
+    left = limits or _range(plan, claim["left"], rows, void)
     right = claim["right"]
     if left is None:
         return "undecided", None
@@ -110,6 +114,12 @@ def _plain(value: Any) -> Any:
 
 
 def _range(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> Range | None:
+    found = number(plan, measured, rows, void)
+    return None if found is None or found[2] is None or found[3] is None else (found[2], found[3])
+
+
+def number(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> Number | None:
+    """The number that a claim names; ``None`` where nothing measured it."""
     args = {name: _plain(value) for name, value in measured["args"]}
     if measured["quantity"] == "mce":
         raise NotRejudged("a mean corruption error is not worked out twice")
@@ -119,10 +129,7 @@ def _range(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> R
     if name == "attack_success":
         named = [k for k in found if k.startswith(name) and args.get("attack") in (None, k.partition(":")[2])]
         name = named[0] if len(named) == 1 else ""
-    number = found.get(name)
-    if number is None or number[2] is None or number[3] is None:
-        return None
-    return number[2], number[3]
+    return found.get(name)
 
 
 def _same_units(plan: Json, claim: Json, rows: Sequence[Record]) -> bool:
@@ -148,3 +155,23 @@ def population_fault(low: Fraction, high: Fraction, base: int, limits: Range, co
     if m < base and abs((1 - upper_tail(m + 1, base, up)) / half - 1) > close:
         return "the upper limit is not where the tail is half the error"
     return None if (k or down == 0) and (m < base or up == 1) else "a limit at the end of the range is not the end"
+
+
+def interval_fault(shift: Json, rows: Iterable[Record], limits: Sequence[float] | None) -> str | None:
+    """Whether ``limits`` are the shift's interval over its answers.
+
+    Wilson's ends w solve ``|p - w| = z sqrt(w(1 - w) / n)``; those of Clopper and Pearson are checked by their tails.
+    """
+    answers = [r for r in rows if r.status == "valid" and r.stage.split("/")[-1] != "clean"]
+    n = len({r.unit for r in answers})
+    if limits is None or not n:
+        return None if limits is None and not n else "an interval is told without answers, or the other way round"
+    share = Fraction(sum(r.decision == r.label for r in answers), len(answers))
+    confidence = Fraction(shift["confidence"])
+    if shift["interval"] == "clopper_pearson":
+        low, high = Fraction(floor(share * n), n), Fraction(ceil(share * n), n)
+        return population_fault(low, high, n, (limits[0], limits[1]), confidence)
+    z = NormalDist().inv_cdf(float(1 + confidence) / 2)
+    off = [abs(abs(float(share) - w) - z * sqrt(w * (1 - w) / n)) for w in limits]
+    ends = all(d < 1e-9 or w in (0.0, 1.0) for d, w in zip(off, limits, strict=True))
+    return None if ends and limits[0] <= share <= limits[1] else "the interval's ends are not Wilson's"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tmlang.audit.columns import Column, Columns, Contradiction, Counts, Extent, Gap, Restriction
+from tmlang.audit.intervals import population_interval, wilson
 from tmlang.audit.record import BRANCHES, CLEAN_STAGE, Record
 from tmlang.audit.units import (
     Reader,
@@ -15,6 +16,7 @@ from tmlang.audit.units import (
     Unit,
     claims_certificate,
     group,
+    is_estimate,
     is_witness,
     join_targets,
     proof_stages,
@@ -202,7 +204,7 @@ def _evidence_columns(reader: Reader, k: Counts) -> Iterator[Column]:
         yield column("certificate_coverage", settled, settled, k.cc + k.cu, failed, _unknown(k))
     finished = k.denominator - k.undecided - k.cu
     yield column("coverage", finished, finished, k.denominator, Gap("a stage unfinished", k.undecided), _unknown(k))
-    if threat.success is None or threat.success.kind != "single_draw":
+    if not is_estimate(threat):
         yield column("upper", top, top, k.denominator)
         yield column(rate_name(threat), k.certified, top, k.denominator)
 
@@ -210,7 +212,7 @@ def _evidence_columns(reader: Reader, k: Counts) -> Iterator[Column]:
 def rate_name(threat: Threat) -> str:
     """``robust_accuracy`` is untargeted, count-as-failures and deterministic; everything else is ``robust_rate``."""
     plain = threat.goal.kind == "untargeted" and threat.clean_errors == "fail" and threat.success is None
-    return "robust_accuracy" if plain and threat.nature is None else "robust_rate"
+    return "robust_accuracy" if plain else "robust_rate"
 
 
 def _side_columns(threat: Threat, clean: Sequence[Record], units: Sequence[Unit], k: Counts) -> Iterator[Column]:
@@ -308,6 +310,16 @@ def _tally_property(
     )
 
 
+def _interval(subject: Shift, correct: int, answers: int, units: set[str]) -> tuple[float, float] | None:
+    """The shift's interval over what was answered. Repeats of an example are no further examples: n counts examples."""
+    if not answers:
+        return None
+    share, n = Fraction(correct, answers), len(units)
+    if subject.interval == "wilson":
+        return wilson(share, n, subject.confidence)
+    return population_interval(math.floor(share * n), math.ceil(share * n), n, subject.confidence)
+
+
 def _tally_shift(
     evaluation: EvaluationPlan, subject: Shift, records: Sequence[Record], restriction: Restriction
 ) -> Columns:
@@ -335,7 +347,10 @@ def _tally_shift(
     gap = Gap("not evaluated", missing)
     columns = (
         *_clean_columns(counts),
-        column("corrupted_accuracy", correct, correct + missing, total, gap),
+        replace(
+            column("corrupted_accuracy", correct, correct + missing, total, gap),
+            interval=_interval(subject, correct, len(answers), {r.unit for r in answers}),
+        ),
         column("coverage", len(answers), len(answers), total, gap),
     )
     alone: tuple[Column, ...] = ()

@@ -75,6 +75,11 @@ def is_witness(row: Record) -> bool:
     return row.status == "valid" and row.within_scope is True and row.observed_failure is True
 
 
+def is_estimate(threat: Threat) -> bool:
+    """Whether nature or a single draw decides what counts: such numbers say nothing about R (EVIDENCE.md section 5)."""
+    return threat.nature is not None or (threat.success is not None and threat.success.kind == "single_draw")
+
+
 def is_denial(row: Record) -> bool:
     """A candidate inside the set on which the object abstains."""
     return row.status == "valid" and row.within_scope is True and row.rejected is True

@@ -15,7 +15,7 @@ from tmlang.audit.bundle import Bundle
 from tmlang.audit.consistency import row_faults
 from tmlang.audit.record import Record
 from tmlang.audit.recount import Number, Only, Units, threat_counts, void_methods
-from tmlang.audit.rejudge import NotRejudged, holds, numbers, population_fault, recount, status
+from tmlang.audit.rejudge import NotRejudged, holds, interval_fault, number, numbers, population_fault, recount, status
 from tmlang.audit.remeasure import CannotMeasure, broken_rules, distance, exact_values, squared
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.meaning.threats import Ball, Threat
@@ -105,6 +105,11 @@ def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: 
         for column in sorted(mine.keys() | theirs.keys()):
             if _told(theirs.get(column)) != mine.get(column):
                 yield f"{name}: {column} is told as {_say(_told(theirs.get(column)))}, and is {_say(mine.get(column))}"
+        if kinds[evaluation["subject"]] == "Shift":
+            shift = next(s for s in raw["subjects"] if s["name"] == evaluation["subject"])
+            of_shift = [r for r in rows if r.evaluation == name]
+            fault = interval_fault(shift, of_shift, own["columns"]["corrupted_accuracy"]["interval"])
+            yield from [f"{name}: {fault}"] if fault else []
         if kinds[evaluation["subject"]] == "Threat":
             counts = threat_counts(recount(raw, evaluation, rows, void, Only()))
             wrong = [f"{k} {own['counts'][k]} for {v}" for k, v in counts.items() if own["counts"][k] != v]
@@ -172,19 +177,18 @@ def _claims(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: A
 
 def _population(raw: Json, claim: Json, rows: Sequence[Record], void: Units, own: Json) -> Iterator[str]:
     """A population claim: its limits by their tails, its status by its limits."""
-    bare = {**claim, "population": None}
-    _, limits = status(raw, bare, rows, void)
+    mine = number(raw, claim["left"], rows, void)
     low, high = _extent(own["low"]), _extent(own["high"])
-    assert limits is not None
-    assert low is not None
-    assert high is not None
-    evaluation = next(e for e in raw["evaluations"] if e["name"].split("@")[0] == claim["left"]["evaluation"])
-    number = numbers(raw, evaluation, rows, void, Only())[claim["left"]["quantity"]]
-    fault = population_fault(
-        Fraction(limits[0]), Fraction(limits[1]), number[1], (low, high), Fraction(claim["population"])
-    )
+    if mine is None or mine[2] is None or mine[3] is None or low is None or high is None:
+        yield f"the claim “{claim['text']}” is told to have limits, and nothing measured it"
+        return
+    confidence = Fraction(claim["population"])
+    fault = population_fault(Fraction(mine[2]), Fraction(mine[3]), mine[1], (low, high), confidence)
     if fault:
         yield f"the claim “{claim['text']}”: {fault}"
+    mine_status = status(raw, {**claim, "population": None}, rows, void, limits=(low, high))[0]
+    if own["status"] != mine_status:
+        yield f"the claim “{claim['text']}” is told as {own['status']}, and is {mine_status}"
 
 
 # Candidates ----------------------------------------------------------------------------------------------------------

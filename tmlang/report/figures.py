@@ -62,6 +62,24 @@ def survival_plot(points: Sequence[tuple[str, float, float]], proved: float | No
         return _svg(figure)
 
 
+def sweep_plot(parameter: str, points: Sequence[tuple[float, float | None, float | None]]) -> str:
+    """Closed survival and closed certified share over a parameter: (value, survival, certified), in shares."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(6.4, 2.3))
+        axes = figure.subplots()
+        lines = (("survival", 1, _LINE, "-o", (0, 6)), ("certified", 2, _PROVED, "--s", (0, 6)))
+        for label, i, colour, style, offset in lines:
+            found = [(p[0], 100 * share) for p in points if (share := p[i]) is not None]
+            if found:
+                axes.plot(*zip(*found, strict=True), style, color=colour, markersize=4, linewidth=1.6)
+                axes.annotate(label, found[0], offset, textcoords="offset points", color=colour)
+        axes.set_ylim(0, 112)
+        axes.set_yticks([0, 25, 50, 75, 100])
+        axes.set_xlabel(parameter)
+        axes.set_ylabel("% of the count")
+        return _svg(figure)
+
+
 def _svg(figure: Figure) -> str:
     figure.tight_layout()
     out = io.BytesIO()

@@ -83,6 +83,8 @@ def _attacker(threat: Threat) -> Iterator[str]:
         yield f"An attacker with more than {access.queries} queries may do better."
     if threat.success is not None and threat.success.kind == "single_draw":
         yield "A single draw is an estimate: it says how often an attack works, and bounds nothing."
+    if threat.nature is not None:
+        yield "The world draws here, so the numbers are estimates over its draws, and no worst case."
     unreviewed = [a for a in threat.assumptions if a.reviewed is None and a.evidence is None]
     if unreviewed:
         yield "What is assumed above was not reviewed; the numbers hold only as far as it does."

@@ -29,6 +29,12 @@ def _lines(view: View) -> Iterator[str]:
     yield from ("## Overview", "")
     heads = ("evaluation", *(NAMES[name][0] for name in view.overview_columns), "R in [certified, not broken]")
     yield from _table(heads, [_overview(view, e) for e in view.evaluations])
+    for s in view.sweeps:
+        yield from (f"## {_text(s.evaluation)} over {_text(s.parameter)}", "")
+        if s.contradicted:
+            yield from ("> **A certificate at one point is contradicted by a witness at a smaller one.**", "")
+        heads = (s.parameter, "survival, own", "survival, closed", "certified, own", "certified, closed")
+        yield from _table(heads, [(r.value, r.own[0], r.closed[0], r.own[1], r.closed[1]) for r in s.rows])
     for e in view.evaluations:
         yield from _evaluation(e)
     yield from ("## Not tested", "", *_points(view.untested))

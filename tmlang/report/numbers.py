@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 from tmlang.audit.columns import Column, Columns, Counts
 from tmlang.audit.show import DASH, interval, percent
@@ -63,6 +64,8 @@ def number_view(column: Column) -> NumberView:
     value = "undefined" if column.low is None else interval(column.low, column.high, share=share)
     if column.at_least and column.low is not None:
         value = f"at least {percent(column.low)}"
+    if column.interval is not None:
+        value += f", interval {interval(*map(Fraction, column.interval))}"
     gaps = tuple(f"{g.reason}: {g.units}" for g in column.gaps)
     note = f" ({column.note})" if column.note else ""
     return NumberView(column.name, heading + note, meaning, value, f"{column.denominator}", gaps)
@@ -120,10 +123,9 @@ def headline(columns: Columns) -> tuple[str, ...]:
         return (_PROPERTY[columns.holds],)
     corrupted = columns.get("corrupted_accuracy")
     if corrupted is not None:
-        view = number_view(corrupted)
-        return (
-            f"{view.value} of {view.of} changed inputs are decided rightly. This is an average, and no worst case.",
-        )
+        of = f"{interval(corrupted.low, corrupted.high)} of {corrupted.denominator}"
+        ends = f" (interval {interval(*map(Fraction, corrupted.interval))})" if corrupted.interval else ""
+        return (f"{of} changed inputs are decided rightly{ends}.", "This is an average, and no worst case.")
     return tuple(_threat_headline(columns))
 
 

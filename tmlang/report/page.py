@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from tmlang.report.figures import picture_uris, survival_plot
+from tmlang.report.figures import picture_uris, survival_plot, sweep_plot
 from tmlang.report.mathtext import to_html
 from tmlang.report.numbers import MARKS, NAMES
 from tmlang.report.view import EvaluationView, View, claims_line
@@ -31,6 +31,7 @@ def page(view: View) -> str:
         marks=MARKS,
         names=NAMES,
         plots={e.name: _plot(e) for e in view.evaluations},
+        sweep_plots=[sweep_plot(s.parameter, [(r.at, *r.ends) for r in s.rows]) for s in view.sweeps],
         pictures={e.name: [(f, picture_uris(f.pictures)) for f in e.failures if f.pictures] for e in view.evaluations},
     )
 

@@ -189,6 +189,7 @@ def _counted(threat: Threat) -> Iterator[str]:
         yield r"q(x') = \mathrm{P}[ F(f(x')) ]"
     if threat.success is not None and threat.success.threshold is not None:
         fails = f"q(x') > {_number(threat.success.threshold)}"
+    name = "R" if threat.nature is None else r"\mathrm{estimate}"
     base = "D" if threat.clean_errors == "fail" else r"D_{0}"
     if threat.clean_errors == "excluded":
         yield r"D_{0} = \{ (x, y) \in D \mid f(x) = y \}"
@@ -201,9 +202,10 @@ def _counted(threat: Threat) -> Iterator[str]:
     elif threat.perturbation == "universal":
         shifted = fails.replace("x'", r"x + \delta")
         stands = rf"\{{ (x, y) \in {base} \mid f(x) = y \wedge \neg {shifted} \}}"
-        yield rf"R = \min_{{\delta}} | {stands} | / |{base}|"
+        yield rf"{name} = \min_{{\delta}} | {stands} | / |{base}|"
     else:
-        yield rf"R = | \{{ (x, y) \in {base} \mid f(x) = y \wedge \neg \exists x' \in S(x): {fails} \}} | / |{base}|"
+        stands = rf"\{{ (x, y) \in {base} \mid f(x) = y \wedge \neg \exists x' \in S(x): {fails} \}}"
+        yield rf"{name} = | {stands} | / |{base}|"
 
 
 def _property(subject: Property, space: Space) -> Iterator[str]:

@@ -10,14 +10,14 @@ from typing import Any
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.claims import ClaimStatus, Judgement, formula, judge_plan
 from tmlang.audit.columns import Column, Columns
-from tmlang.audit.curves import after_each_attack
+from tmlang.audit.curves import Sweep, after_each_attack, sweeps
 from tmlang.audit.record import Record
 from tmlang.audit.show import exact, interval, percent
 from tmlang.audit.tally import tally_plan
 from tmlang.meaning.threats import Property, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan, Plan
 from tmlang.plan.text import plan_from_json, plan_hash
-from tmlang.plan.written import allowed
+from tmlang.plan.written import allowed, written
 from tmlang.report.failures import FailureView, failure_views
 from tmlang.report.limits import limits, untested
 from tmlang.report.numbers import MARKS, Bounds, NumberView, Segment, bar, bounds, headline, number_view, short
@@ -63,6 +63,25 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class SweepRow:
+    """One value of a sweep; ``own`` and ``closed`` are (survival, certified) as text, ``ends`` as shares."""
+
+    value: str
+    own: tuple[str, str]
+    closed: tuple[str, str]
+    at: float
+    ends: tuple[float | None, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepView:
+    evaluation: str
+    parameter: str
+    rows: tuple[SweepRow, ...]
+    contradicted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluationView:
     name: str
     subject: str
@@ -95,6 +114,7 @@ class View:
     title: str
     claims: tuple[ClaimView, ...]
     evaluations: tuple[EvaluationView, ...]
+    sweeps: tuple[SweepView, ...]
     overview_columns: tuple[str, ...]
     warnings: tuple[str, ...]
     untested: tuple[str, ...]
@@ -118,6 +138,7 @@ def make_view(bundle: Bundle, plan: Plan, records: Sequence[Record]) -> View:
         names[0].rpartition("/")[2] if names else "run",
         tuple(_claim(j) for j in judge_plan(plan, records)),
         evaluations,
+        tuple(_sweep(s) for s in sweeps(plan, records)),
         tuple(number for number in _OVERVIEW if any(columns[e.name].get(number) for e in plan.evaluations)),
         _warnings(bundle, plan),
         untested(plan, plan.evaluations),
@@ -142,6 +163,28 @@ def _claim(j: Judgement) -> ClaimView:
     return ClaimView(
         j.claim.text, formula(j.claim), j.status, j.reason, _PROVES.get(quantity, "a count of records"), j.rests_on
     )
+
+
+def _sweep(sweep: Sweep) -> SweepView:
+    def pair(columns: Columns) -> tuple[str, str]:
+        return short(columns, "survival"), short(columns, "certified")
+
+    def end(column: Column | None, side: str) -> float | None:
+        value = None if column is None else getattr(column, side)
+        return None if value is None else float(value)
+
+    rows = tuple(
+        SweepRow(
+            written(p.value),
+            pair(p.own),
+            pair(p.closed),
+            float(p.value),
+            (end(p.closed.get("survival"), "high"), end(p.closed.get("certified"), "low")),
+        )
+        for p in sweep.points
+    )
+    contradicted = any(c for p in sweep.points for c in p.closed.contradictions if not c.within_gap)
+    return SweepView(sweep.evaluation, sweep.parameter, rows, contradicted)
 
 
 def _evaluation(
