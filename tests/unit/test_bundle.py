@@ -7,6 +7,7 @@ import json
 import os
 import struct
 from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -315,3 +316,13 @@ def test_a_reference_beyond_the_file_is_refused(bundle):
         with pytest.raises(Stop) as error:
             bundle.candidate(reference)
         assert code(error) == "TM844"
+
+
+def test_the_documentation_names_every_column_and_word():
+    text = (Path(__file__).resolve().parents[2] / "docs/bundle.md").read_text(encoding="utf-8")
+    table = text.split("## Records")[1].split("## Candidates")[0]
+    for column in COLUMNS:
+        assert f"`{column.name}`" in table
+        assert all(f"`{word}`" in table for word in column.words)
+        row = next(line for line in table.splitlines() if f"`{column.name}`" in line and line.startswith("| `"))
+        assert column.nullable == ("○" in row.split("|")[1]) or column.name in ("clean",)
