@@ -13,7 +13,7 @@ import torch
 from backend_support import model, unit_box
 from torch import nn
 
-from tmlang.backends.deployed import Deployed, Expectation
+from tmlang.backends.deployed import Deployed, Ensemble, Expectation
 from tmlang.backends.steps import OneHot, value_of
 from tmlang.diagnostics.stop import Stop
 from tmlang.meaning.models import Decide, Network, Randomness, Step
@@ -254,6 +254,41 @@ def test_heads_stand_behind_the_classes_wherever_they_were() -> None:
     network = Network("torch", outputs=(("distance", 1), ("logits", 2)))
     made = Deployed(model(2, network=network), unit_box(3), Flat(), lambda _: b"")
     assert made(torch.tensor([[9.0, 1.0, 2.0]])).tolist() == [[1.0, 2.0, 9.0]]
+
+
+def test_a_threshold_reads_the_head_that_it_names() -> None:
+    rule = Decide("threshold", op=">", value=F(1, 2), positive="1", negative="0", quantity="distance")
+    network = Network("torch", outputs=(("logit", 1), ("distance", 1)))
+    made = Deployed(model(2, decide=rule, network=network), unit_box(2), Flat(), lambda _: b"")
+    assert made(torch.tensor([[9.0, 0.75]])).tolist() == [[0.0, 0.25, 9.0]]
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("mean of logits", [1.0, 1.0]),
+        # softmax(0, log 3) = (1/4, 3/4) and softmax(2, 2 - log 3) = (3/4, 1/4)
+        ("mean of probabilities", [0.5, 0.5]),
+        ("majority of classes", [0.5, 0.5]),
+    ],
+)
+def test_ensembles_join_as_they_say(rule: str, expected: list[float]) -> None:
+    class Says(nn.Module):
+        def __init__(self, *scores: float) -> None:
+            super().__init__()
+            self.scores = torch.tensor([scores])
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.scores.expand(len(x), -1)
+
+    log3 = float(np.log(3))
+    members = [Says(0.0, log3), Says(2.0, 2 - log3)]
+    got = Ensemble(members, rule, [False, False])(torch.zeros(1, 2))
+    assert torch.allclose(got, torch.tensor([expected]))
+    assert torch.equal(
+        Ensemble([Says(0.5, 0.5)] * 2, "mean of probabilities", [True, True])(torch.zeros(1, 2)),
+        torch.tensor([[0.5, 0.5]]),
+    )
 
 
 def test_value_of_has_one_functions_value_and_the_others_gradient() -> None:

@@ -24,7 +24,7 @@ from tmlang.diagnostics.stop import Stop
 from tmlang.execute.sources.files import Files, folder_hash
 from tmlang.execute.sources.models import load_network
 from tmlang.meaning.models import Network
-from tmlang.meaning.values import Artifact
+from tmlang.meaning.values import Artifact, Symbol
 
 F = Fraction
 
@@ -62,7 +62,8 @@ def torch_network(symbol: str = "net", weights: str = "net.safetensors", sha: st
 
 
 def load(folder: Path, network: Network, shape: tuple[int, ...] = (1, 2, 2), trust: bool = True) -> Any:
-    return load_network(model(3, network=network), unit_box(*shape), Files(folder), trust_code=trust)
+    spec = model(3, network=network)
+    return load_network(network, spec, unit_box(*shape), Files(folder), trust_code=trust)
 
 
 def refused(folder: Path, network: Network, **more: Any) -> Diagnostic:
@@ -82,6 +83,17 @@ def test_a_factory_needs_consent_and_gives_its_weights_and_hashes(folder: Path) 
     assert loaded.facts["code"] == {
         name: sha256((folder / name).read_bytes()).hexdigest() for name in ("net.py", "parts.py")
     }
+
+
+def test_a_factory_gets_the_arguments_of_the_spec(folder: Path) -> None:
+    (folder / "wide.py").write_text(
+        "from torch import nn\n\ndef net(width, act, slope, sizes):\n"
+        "    assert (width, act, slope, sizes) == (4, 'relu', 0.5, (1, 2)), (width, act, slope, sizes)\n"
+        "    return nn.Linear(width, 3)\n"
+    )
+    args = (("width", F(4)), ("act", Symbol("relu")), ("slope", F(1, 2)), ("sizes", (F(1), F(2))))
+    network = Network("torch", Artifact("wide.py"), "net", None, args)
+    assert load(folder, network, shape=(4,)).module(torch.zeros(1, 4)).shape == (1, 3)
 
 
 def test_another_file_than_the_named_one(folder: Path) -> None:

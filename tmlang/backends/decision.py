@@ -133,12 +133,13 @@ class Decision:
 
 
 def class_head(model: Model) -> tuple[int, int] | None:
-    """(first column, width) of the head that holds the classes: the first whose width suits the decision. ``None`` when
-    the network has one head."""
-    wanted = (1,) if model.decide.rule == "threshold" else (len(model.classes), len(model.classes) + 1)
+    """(first column, width) of the head that the decision reads: the one that a threshold names, else the first whose
+    width suits. ``None`` when the network has one head."""
+    decide = model.decide
+    wanted = (1,) if decide.rule == "threshold" else (len(model.classes), len(model.classes) + 1)
     start = 0
-    for _, width in model.network.outputs:
-        if width in wanted:
+    for name, width in model.network.outputs:
+        if width in wanted and (decide.quantity in ("score", name) or decide.rule != "threshold"):
             return start, width
         start += width
     return None

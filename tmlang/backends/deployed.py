@@ -287,6 +287,33 @@ class Expectation(nn.Module):
         return torch.stack([self.deployed(x) for _ in range(self.rows)]).mean(dim=0)
 
 
+class Ensemble(nn.Module):
+    """Several networks behind the same input, joined as ``rule`` says: ``mean of logits``, ``mean of probabilities``
+    (softmax first, unless a member gives probabilities: ``shares``), or ``majority of classes`` (shares of the votes by
+    argmax, ties to the lowest; no gradient)."""
+
+    def __init__(self, members: Sequence[nn.Module], rule: str, shares: Sequence[bool]) -> None:
+        super().__init__()
+        self.members, self.rule, self.shares = nn.ModuleList(members), rule, tuple(shares)
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs = [joined(member(x)) for member in self.members]
+        if self.rule == "mean of probabilities":
+            pairs = zip(outputs, self.shares, strict=True)
+            outputs = [out if done else out.softmax(dim=1) for out, done in pairs]
+        if self.rule == "majority of classes":
+            outputs = [_vote(out) for out in outputs]
+        return torch.stack(outputs).mean(dim=0)
+
+
+def _vote(outputs: Tensor) -> Tensor:
+    """One-hot of the greatest output, the lowest of equals."""
+    columns = torch.arange(outputs.shape[1])
+    top = outputs == outputs.amax(dim=1, keepdim=True)
+    lowest = torch.where(top, columns, outputs.shape[1]).amin(dim=1)
+    return torch.nn.functional.one_hot(lowest, outputs.shape[1]).to(outputs.dtype)
+
+
 def joined(outputs: Any) -> Tensor:
     """Several heads (a tuple, or a mapping in its own order) side by side as columns; a vector of scores as one."""
     if isinstance(outputs, dict):

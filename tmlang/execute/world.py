@@ -9,16 +9,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch import nn
 
 from tmlang.backends.decision import Decision
-from tmlang.backends.deployed import Deployed
+from tmlang.backends.deployed import Deployed, Ensemble
 from tmlang.diagnostics.stop import stop
 from tmlang.execute.evaluator import Evaluator
 from tmlang.execute.probes import output_kind
 from tmlang.execute.sources.data import LoadedData, load_data
 from tmlang.execute.sources.files import LIMIT, Files
-from tmlang.execute.sources.models import load_network
-from tmlang.meaning.models import Model
+from tmlang.execute.sources.models import LoadedNetwork, load_network
+from tmlang.meaning.models import Model, Network
 from tmlang.meaning.threats import Shift, Threat
 from tmlang.meaning.values import Artifact
 from tmlang.plan.ir import Plan
@@ -68,19 +69,38 @@ class World:
         return dict(sorted(self._models.items()))
 
     def _load(self, model: Model) -> Attacked:
-        if model.ensemble is not None:
-            raise stop("TM826", "ensembles of models are not run yet", model.origin)
         if model.decide.rule == "most_likely":
             raise stop("TM826", "the ideal smoothed classifier is not run yet", model.origin)
         space = self.plan.space(model.space)
-        loaded = load_network(model, space, self.files, trust_code=self.trust_code)
-        deployed = Deployed(model, space, loaded.module, self.files.read)
+        network, facts = self._network(model)
+        deployed = Deployed(model, space, network, self.files.read)
         through = deployed
         if deployed.gradient_stops:
-            through = Deployed(model, space, loaded.module, self.files.read, straight_through=True)
-        stated = model.network.output_kind == "probabilities" or any(s.name == "softmax" for s in model.post_steps)
-        decision = Decision(model, probabilities=stated)
-        return Attacked(model, deployed, through, Evaluator(deployed, decision), loaded.facts)
+            through = Deployed(model, space, network, self.files.read, straight_through=True)
+        rule = model.ensemble[1] if model.ensemble else "mean of logits"
+        shares = rule != "mean of logits" or any(s.name == "softmax" for s in model.post_steps)
+        decision = Decision(model, probabilities=shares or model.network.output_kind == "probabilities")
+        return Attacked(model, deployed, through, Evaluator(deployed, decision), facts)
+
+    def _network(self, model: Model) -> tuple[nn.Module, Mapping[str, Any]]:
+        """The network of a model, or its several ones as one module."""
+        if model.ensemble is None:
+            loaded = self._open(model.network, model)
+            return loaded.module, loaded.facts
+        names, rule = model.ensemble
+        if names:
+            members = [self.model(name) for name in names]
+            kinds = [m.model.network.output_kind == "probabilities" for m in members]
+            return Ensemble([m.deployed for m in members], rule, kinds), {"kind": "ensemble", "members": list(names)}
+        networks = (model.network, *model.more_networks)
+        opened = [self._open(network, model) for network in networks]
+        kinds = [n.output_kind == "probabilities" for n in networks]
+        facts = {"kind": "ensemble", "members": [dict(o.facts) for o in opened]}
+        return Ensemble([o.module for o in opened], rule, kinds), facts
+
+    def _open(self, network: Network, model: Model) -> LoadedNetwork:
+        space = self.plan.space(model.space)
+        return load_network(network, model, space, self.files, trust_code=self.trust_code)
 
     def decide(self, name: str, x: np.ndarray) -> np.ndarray:
         """Decisions of model ``name`` on originals (N, *shape) under its reference evaluator."""
@@ -91,7 +111,7 @@ class World:
 
     def settle(self, attacked: Attacked, x: torch.Tensor) -> None:
         """Whether the outputs are probabilities, measured on originals where the spec does not state it."""
-        if attacked.model.network.output_kind is None and len(x):
+        if attacked.model.network.output_kind is None and attacked.model.ensemble is None and len(x):
             with torch.no_grad():
                 raw = attacked.deployed.raw(x[:32])
             attacked.decision.probabilities = output_kind(raw, attacked.model) == "probabilities"

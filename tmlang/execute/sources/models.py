@@ -26,7 +26,7 @@ from tmlang.diagnostics.stop import Stop, stop
 from tmlang.execute.sources.files import Files, file_hash
 from tmlang.meaning.models import Model, Network
 from tmlang.meaning.spaces import Space
-from tmlang.meaning.values import Artifact
+from tmlang.meaning.values import Artifact, Distance, Quantity, Symbol, Value
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,8 @@ class LoadedNetwork:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def load_network(model: Model, space: Space, files: Files, *, trust_code: bool) -> LoadedNetwork:
-    """The network of ``model``. Raises :class:`~tmlang.diagnostics.stop.Stop` with a TM7 diagnostic."""
-    network = model.network
+def load_network(network: Network, model: Model, space: Space, files: Files, *, trust_code: bool) -> LoadedNetwork:
+    """A network of ``model``. Raises :class:`~tmlang.diagnostics.stop.Stop` with a TM7 diagnostic."""
     if network.kind == "linear":
         loaded = _linear(network, space)
     elif network.kind == "onnx":
@@ -140,7 +139,7 @@ def _factory(network: Network, files: Files, trust_code: bool) -> LoadedNetwork:
             "TM719",
             f"{network.source.path}:{network.symbol} failed: {type(e).__name__}: {e}",
             network.source.origin,
-            help="the factory takes no arguments and gives a torch.nn.Module",
+            help="the factory takes the arguments that the spec names, and gives a torch.nn.Module",
         ) from e
     if state is not None:
         assert network.weights is not None
@@ -169,13 +168,26 @@ def _call_factory(network: Network, place: Path) -> nn.Module:
                 network.source.origin,
                 notes=(f"it has {offered or 'nothing that can be called'}",),
             )
-        made = factory()
+        made = factory(**{name: _plain(value) for name, value in network.args})
     finally:
         sys.path.remove(str(place.parent))
     if not isinstance(made, nn.Module):
         given = f"{network.source.path}:{network.symbol} gave a {type(made).__name__}"
         raise stop("TM719", f"{given}, not a torch.nn.Module", network.source.origin)
     return made
+
+
+def _plain(value: Value) -> Any:
+    """An argument of the spec as Python code would write it."""
+    if isinstance(value, tuple):
+        return tuple(_plain(v) for v in value)
+    if isinstance(value, (Quantity, Distance)):
+        value = value.value
+    if isinstance(value, Symbol):
+        return value.name
+    if isinstance(value, Fraction):
+        return int(value) if value.denominator == 1 else float(value)
+    return value
 
 
 def _code_hashes(root: Path, names: set[str]) -> dict[str, str]:
