@@ -1,0 +1,208 @@
+"""Complete answers by Marabou 2.0.0: is there an input of the box that fails?
+
+The solver is believed in one direction at a time. ``unsat`` counts when the question was a little wider than F (scores
+within :func:`_margin` of failing are failures too), the network that it read computes what the object computes, all
+operations are of those whose answers were tested, and a search of ours found nothing. A point that it offers is a
+candidate like any other and is replayed; where it does not fail, a second question asks for one that fails by
+:data:`CLEARLY`, and else the unit stays unknown.
+
+Measured (digits, 64-32-32-10 and a small CNN): one query for each wrong class is faster than a disjunction over all.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+
+from tmlang.backends.asserted import Asserted
+from tmlang.backends.contract import BackendRefusal, Candidates, Job, Verdicts
+from tmlang.backends.folding import rounding_gap
+from tmlang.backends.library import isolated
+from tmlang.backends.marabou_onnx import SMOOTH, export
+from tmlang.backends.marabou_process import Dead, Marabou
+from tmlang.backends.polyhedra import Polyhedron, Question, question
+from tmlang.backends.probing import falsify, probes
+from tmlang.meaning.values import Quantity
+
+if TYPE_CHECKING:
+    from tmlang.plan.capability import Method
+
+Tensor = torch.Tensor
+Word = Literal["certified", "broken", "unknown", "error", "timeout"]
+
+NARROW = 4e-6
+"""Boxes that move, and nowhere farther than this, were answered with a false unsat."""
+CLEARLY = 1e-4
+"""The margin of the second question: points that fail by less often do not replay."""
+AGREES = 1e-4
+"""Greatest difference, relative to the outputs, between what Marabou takes the network to compute and what it does."""
+_SMOOTH = "the solver's proofs on sigmoid and tanh are not believed, and it found nothing"
+_CLOSE = "the least margin is within the gap between real and float arithmetic"
+
+
+@dataclass
+class Answer:
+    """Of one unit: a verdict, why, and an input (*shape) that may fail."""
+
+    word: Word
+    message: str | None = None
+    x: np.ndarray | None = None
+
+
+class Query:
+    """``marabou.query``."""
+
+    def __init__(self, row: Method) -> None:
+        self.row = row
+
+    def certify(self, job: Job) -> Verdicts:
+        network, _ = job.oracle.opened()
+        with isolated(job.seeds), torch.no_grad():
+            asked = question(job)
+            gap = rounding_gap(network.deployed if isinstance(network, Asserted) else network, asked.folded, job.x)
+            with tempfile.TemporaryDirectory(prefix="tmlang-marabou-") as folder:
+                path = Path(folder) / "network.onnx"
+                operations = export(asked.folded.body, job.x[:1].double(), path)
+                with Marabou(path, int(job.arguments["memory"])) as solver:
+                    run = _Run(job, asked, solver, 2 * gap, smooth=bool(operations & SMOOTH))
+                    answers = [run.unit(i) for i in range(len(job.x))]
+        margin = torch.tensor([2 * gap if a.word == "certified" else torch.nan for a in answers], dtype=torch.float64)
+        words, messages = tuple(a.word for a in answers), tuple(a.message for a in answers)
+        return Verdicts(words, margin, gap, "assumed", _candidates(job, answers), messages)
+
+
+def _candidates(job: Job, answers: Sequence[Answer]) -> Candidates:
+    x = job.x.clone()
+    offered = torch.tensor([a.x is not None for a in answers])
+    for i, answer in enumerate(answers):
+        if answer.x is not None:
+            x[i] = torch.from_numpy(answer.x)
+    return Candidates(x, offered, (None,) * len(answers))
+
+
+@dataclass
+class _Run:
+    """One batch. ``margin``: how much wider than F the first question is, more than the gap. ``smooth``: there are
+    operations on which the solver was wrong, so it may refute and never prove."""
+
+    job: Job
+    asked: Question
+    solver: Marabou
+    margin: float
+    smooth: bool
+    checked: bool = field(default=False)
+
+    def __post_init__(self) -> None:
+        low, high = self.job.sets.outward_box()
+        self.low, self.high = low.reshape(len(low), -1), high.reshape(len(high), -1)
+
+    def unit(self, i: int) -> Answer:
+        """Whatever the process does is an outcome of the unit."""
+        limit = self._seconds()
+        if limit <= 0:
+            return Answer("timeout", "timeout")
+        width = self.high[i] - self.low[i]
+        moving = width[width > 0]
+        if not len(moving):
+            return Answer("unknown", "nothing moves in this box")
+        if moving.min() < NARROW:
+            return Answer(
+                "unknown", f"the box is {moving.min():.3g} wide in a coordinate: not believed below {NARROW:g}"
+            )
+        found = falsify(self.asked, self.job, i)
+        if found is not None:
+            return Answer("broken", "found by the search in front of the solver", found)
+        try:
+            self._same_network()
+            return self._decided(i, time.monotonic() + limit)
+        except Dead as dead:
+            return Answer("timeout" if dead.killed else "error", str(dead))
+
+    def _seconds(self) -> float:
+        given = self.job.arguments["timeout"]
+        seconds = float(given.value if isinstance(given, Quantity) else given)
+        return seconds if self.job.deadline is None else min(seconds, self.job.deadline - time.monotonic())
+
+    def _same_network(self) -> None:
+        """Raise :class:`BackendRefusal` unless Marabou computes what the folded object does at several points."""
+        if self.checked:
+            return
+        points = probes(self.job, 0)
+        expected = self.asked.folded.body(points)
+        answer = self.solver.ask({"points": points.flatten(1).tolist()}, 60.0 * len(points))
+        if "failed" in answer:
+            raise BackendRefusal(f"Marabou does not evaluate this network: {answer['failed']}")
+        for row, outputs in zip(expected, answer["outputs"], strict=True):
+            got = torch.tensor(outputs if outputs is not None else [torch.nan] * len(row), dtype=torch.float64)
+            difference = float((got - row).abs().max())
+            if not difference <= AGREES * (1 + float(row.abs().max())):
+                raise BackendRefusal(f"Marabou takes the network for another one: they differ by {difference:.3g}")
+        self.checked = True
+
+    def _decided(self, i: int, end: float) -> Answer:
+        offered: np.ndarray | None = None
+        open_: list[str] = []
+        for part in self.asked.failing[i]:
+            answer = self._part(i, part, end)
+            if answer.word == "broken":
+                return answer
+            offered = answer.x if offered is None else offered
+            if answer.word != "certified":
+                open_.append(answer.message or answer.word)
+                if answer.word in ("timeout", "error"):
+                    return Answer(answer.word, answer.message, offered)
+        if open_:
+            return Answer("unknown", open_[0], offered)
+        return Answer("certified")
+
+    def _part(self, i: int, part: Polyhedron, end: float) -> Answer:
+        """One polyhedron: the wider question, then (where its point is no failure) the narrower one."""
+        offered: np.ndarray | None = None
+        margins = (-CLEARLY,) if self.smooth else (self.margin, -CLEARLY)
+        for margin in margins:
+            left = end - time.monotonic()
+            if left <= 0:
+                return Answer("timeout", "timeout", offered)
+            answer = self.solver.ask(self._request(i, part, margin, left), left)
+            code = answer.get("code", "failed")
+            if code == "unsat" and margin > 0:
+                return Answer("certified")
+            if code == "sat":
+                x, fails = self._inside(i, answer["x"])
+                offered = x
+                if fails:
+                    return Answer("broken", None, x)
+            elif code != "unsat":
+                return _without_answer(code, answer, offered)
+        return Answer("unknown", _SMOOTH if self.smooth else _CLOSE, offered)
+
+    def _request(self, i: int, part: Polyhedron, margin: float, seconds: float) -> Mapping[str, Any]:
+        """In the outputs of the network: ``matrix @ (M y + o) + offset + margin >= 0``."""
+        folded = self.asked.folded
+        rows = part.matrix @ folded.matrix
+        offsets = part.matrix @ folded.offset + part.offset + margin
+        union = [list(zip(rows.tolist(), offsets.tolist(), strict=True))]
+        return {"low": self.low[i].tolist(), "high": self.high[i].tolist(), "union": union, "seconds": seconds}
+
+    def _inside(self, i: int, x: Sequence[float]) -> tuple[np.ndarray, bool]:
+        """The point as a member of the set, and whether it fails in real arithmetic there."""
+        sets = self.job.sets.rows([i])
+        with np.errstate(over="ignore"):
+            member = sets.project(np.array(x, dtype=sets.originals.dtype).reshape(sets.originals.shape)).x
+        scores = self.asked.folded.scores(torch.from_numpy(member).double())
+        return member[0], bool(self.asked.slack(i, scores)[0] > 0)
+
+
+def _without_answer(code: str, answer: Mapping[str, Any], offered: np.ndarray | None) -> Answer:
+    if code == "TIMEOUT":
+        return Answer("timeout", "the solver's time was up", offered)
+    if code == "UNKNOWN":
+        return Answer("unknown", "the solver does not know", offered)
+    return Answer("error", f"the solver failed: {answer.get('failed', code)}", offered)

@@ -1,0 +1,65 @@
+"""The search that stands in front of every proof: a few members of the set, and ascent towards a failure.
+
+No substitute for an attack: it is there so that an ``unsat`` or a bound that a cheap look contradicts is never told.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from tmlang.backends.contract import Job
+from tmlang.backends.polyhedra import Question
+
+Tensor = torch.Tensor
+
+DRAWS = 256
+STARTS = 16
+STEPS = 30
+
+
+def probes(job: Job, unit: int, draws: int = 4) -> Tensor:
+    """(n, *shape) float64 points of a unit's box: its original, two corners, uniform draws."""
+    low, high = _box(job, unit)
+    uniform = low + (high - low) * torch.rand(draws, *low.shape, dtype=torch.float64)
+    return torch.cat([job.x[unit : unit + 1].double(), low[None], high[None], uniform])
+
+
+def falsify(asked: Question, job: Job, unit: int) -> np.ndarray | None:
+    """A member (*shape) of a unit's set whose scores, in float64, lie in a polyhedron of F; ``None`` if none was seen.
+
+    Ascent is by signs of gradients in steps that are shares of the box, so the units of the coordinates do not matter.
+    """
+    low, high = _box(job, unit)
+    x = probes(job, unit, DRAWS)
+    best = x[_slack(asked, unit, x).topk(min(STARTS, len(x))).indices]
+    if (found := _member(asked, job, unit, best)) is not None:
+        return found
+    for k in range(STEPS):
+        with torch.enable_grad():
+            at = best.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(_slack(asked, unit, at).sum(), at)
+        share = 0.25 * (1 - k / STEPS) ** 2
+        best = (best + share * (high - low) * slope.sign()).clamp(min=low, max=high)
+        if bool((_slack(asked, unit, best) > 0).any()) and (found := _member(asked, job, unit, best)) is not None:
+            return found
+    return None
+
+
+def _box(job: Job, unit: int) -> tuple[Tensor, Tensor]:
+    sets = job.sets.rows([unit])
+    return torch.from_numpy(sets.lower[0]).double(), torch.from_numpy(sets.upper[0]).double()
+
+
+def _slack(asked: Question, unit: int, x: Tensor) -> Tensor:
+    return asked.slack(unit, asked.folded.scores(x))
+
+
+def _member(asked: Question, job: Job, unit: int, x: Tensor) -> np.ndarray | None:
+    """The first of ``x`` that still fails when it is moved into the set."""
+    sets = job.sets.rows([unit] * len(x))
+    moved = sets.project(x.numpy().astype(sets.originals.dtype))
+    inside = torch.from_numpy(moved.x).double()
+    fails = (_slack(asked, unit, inside) > 0) & torch.from_numpy(moved.inside)
+    at = torch.nonzero(fails).flatten()
+    return moved.x[int(at[0])] if len(at) else None
