@@ -39,11 +39,13 @@ class KnownData:
 
 
 def data(world: World, env: Env, name: ast.Name) -> KnownData | None:
+    """The data that ``name`` stands for."""
     entry = world.find(env, name, "data")
     return data_of(world, entry) if entry else None
 
 
 def data_of(world: World, entry: Entry) -> KnownData | None:
+    """The checked data of a declaration."""
     return world.once(entry, entry.node.name, lambda: _data(world, entry))
 
 

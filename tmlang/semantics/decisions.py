@@ -96,6 +96,7 @@ def _threshold(
 
 
 def randomness(world: World, env: Env, clause: ast.Clause | None) -> Randomness | None:
+    """What ``random:`` declares; a fixed seed needs its reason."""
     if clause is None:
         return None
     node = cast(ast.Random, clause.value)
@@ -114,6 +115,7 @@ def randomness(world: World, env: Env, clause: ast.Clause | None) -> Randomness 
 
 
 def reject_when(world: World, env: Env, node: ast.RejectIf, names: tuple[str, ...] | None) -> RejectWhen | None:
+    """One condition of ``reject:``; a calibrated one names its data and the share of clean inputs it rejects."""
     value: Fraction | None
     if node.quantity.text == "class" and isinstance(node.value, ast.Name):
         named = class_named(world, node.value, names)

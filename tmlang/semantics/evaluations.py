@@ -38,6 +38,7 @@ class KnownEvaluation:
 
 
 def evaluation_of(world: World, entry: Entry) -> KnownEvaluation | None:
+    """The checked evaluation of a declaration."""
     return world.once(entry, entry.node.name, lambda: _evaluation(world, entry))
 
 

@@ -34,6 +34,7 @@ class Side:
 
 
 def mirrored(op: str | None) -> Op:
+    """The comparison as the right side sees it."""
     return cast(Op, {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}.get(op or "", op))
 
 

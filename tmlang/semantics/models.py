@@ -51,6 +51,7 @@ def model(world: World, env: Env, name: ast.Name) -> KnownModel | None:
 
 
 def model_of(world: World, entry: Entry) -> KnownModel | None:
+    """The checked model of a declaration."""
     return world.once(entry, entry.node.name, lambda: _model(world, entry))
 
 

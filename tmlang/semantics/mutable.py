@@ -57,6 +57,7 @@ def moved(space: Space, part: Mutable | None) -> list[int]:
 
 
 def moved_cells(space: Space, part: Mutable | None) -> list[Cell]:
+    """The cells that ``part`` moves."""
     return [space.cells[i] for i in moved(space, part)]
 
 

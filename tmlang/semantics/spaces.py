@@ -26,6 +26,7 @@ def space(world: World, env: Env, name: ast.Name) -> Space | None:
 
 
 def space_of(world: World, entry: Entry) -> Space | None:
+    """The checked space of a declaration."""
     return world.once(entry, entry.node.name, lambda: _space(world, entry))
 
 
