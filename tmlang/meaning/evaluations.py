@@ -30,7 +30,7 @@ class StageCall:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """``curve: eps over [...]`` (a param), ``radius over [...]``, ``queries over [...]``."""
+    """``curve: eps over [...]`` (a param), ``radius over [...]`` (in the space's own units), ``queries over [...]``."""
 
     parameter: str
     values: tuple[Fraction, ...]
@@ -77,7 +77,11 @@ class RoundsTo:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """``left op right``. ``holds(e)`` alone has ``op == "holds"`` and no right side."""
+    """``left op right``. ``holds(e)`` alone has ``op == "holds"`` and no right side.
+
+    A number on the right is a share of 1, or a distance in the space's own units (``levels`` multiplied by the step);
+    ``unit`` is what was written.
+    """
 
     text: str
     left: Measured
