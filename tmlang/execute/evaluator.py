@@ -26,14 +26,15 @@ _PROBED = 4
 @contextmanager
 def reference_arithmetic() -> Iterator[None]:
     """One thread, deterministic kernels, no gradients."""
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    # `use_deterministic_algorithms` would do the same and import a compiler for it, which takes seconds.
+    threads, deterministic = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.set_deterministic_debug_mode("warn")
     try:
         with torch.no_grad():
             yield
     finally:
-        torch.use_deterministic_algorithms(deterministic, warn_only=True)
+        torch.set_deterministic_debug_mode(deterministic)
         torch.set_num_threads(threads)
 
 

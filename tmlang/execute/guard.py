@@ -49,7 +49,7 @@ def guarded(model: nn.Module, stage: str) -> Iterator[None]:
     """
     writes, modes = _writes(model), _modes(model)
     states = torch.get_rng_state(), np.random.get_state(), random.getstate()
-    flags = torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled(), torch.get_default_dtype()
+    flags = torch.is_grad_enabled(), torch.get_deterministic_debug_mode(), torch.get_default_dtype()
     threads = torch.get_num_threads()
     try:
         with quiet():
@@ -59,7 +59,7 @@ def guarded(model: nn.Module, stage: str) -> Iterator[None]:
         np.random.set_state(states[1])
         random.setstate(states[2])
         torch.set_grad_enabled(flags[0])
-        torch.use_deterministic_algorithms(flags[1], warn_only=True)
+        torch.set_deterministic_debug_mode(flags[1])
         torch.set_default_dtype(flags[2])
         if torch.get_num_threads() != threads:
             torch.set_num_threads(threads)

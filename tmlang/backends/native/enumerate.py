@@ -28,13 +28,13 @@ _PROMISING = 16
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """The arithmetic of the reference evaluator: one thread, deterministic kernels."""
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    threads, deterministic = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.set_deterministic_debug_mode("warn")
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(deterministic, warn_only=True)
+        torch.set_deterministic_debug_mode(deterministic)
         torch.set_num_threads(threads)
 
 
