@@ -20,7 +20,9 @@ from tmlang.meaning.spaces import Cell
 from tmlang.meaning.threats import Ball, Both, Either, Goal, Mutable, Patch
 from tmlang.meaning.values import Distance, Quantity, Symbol
 
-ADAPTERS = {name: load("native", name) for name in ("apgd", "apgd_targeted", "pgd", "square", "enumerate")}
+ADAPTERS = {
+    name: load("native", name) for name in ("apgd", "apgd_targeted", "pgd", "square", "fab_targeted", "enumerate")
+}
 
 
 def run(name, case, job, **arguments):
@@ -218,6 +220,63 @@ def test_windows_shrink_as_published():
     assert Frame((0,), (1, 1, 20), (20,)).window(0.25) == (1, 5)
 
 
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+def test_the_nearest_failure_of_a_linear_model(norm):
+    """Without a radius and with edges far away the least distance is the margin over the dual norm of w: |w|_1 for
+    linf, |w|_2, max |w| for l1 (Hoelder)."""
+    rng = np.random.default_rng(5)
+    space = unit_box(5, cells=(Cell("real", F(-9), F(9)),))
+    weight = rng.normal(size=(2, 5))
+    case = linear(weight, [0, 0], space, rng.normal(size=(20, 5)))
+    w = weight[0] - weight[1]
+    dual = {"linf": np.abs(w).sum(), "l2": np.linalg.norm(w), "l1": np.abs(w).max()}[norm]
+    job = case.job(replace(threat(), allow=None, minimize=(norm, "px")))
+    found = run("fab_targeted", case, job, steps=F(15))
+    assert found.offered.all()
+    assert (case.decisions(found.x) != case.y).all()
+    best = np.abs(case.x @ w) / dual
+    distance = job.sets.distances(found.x.numpy())["own"]
+    assert (distance >= best * (1 - 1e-4)).all()
+    assert np.median(distance / best) < 1.01
+
+
+def test_the_nearest_failure_at_the_edge_of_the_box():
+    """One coordinate has no room, one is frozen: x + y + z must exceed 1.8 and only y may still rise by 0.3 > 0.2."""
+    space = unit_box(3, features=("x", "y", "z"))
+    case = linear([[0, 0, 0], [1, 1, 1]], [1.8, 0], space, [[1.0, 0.3, 0.3]])
+    spec = replace(
+        threat(), allow=None, minimize=("linf", "px"), mutable=Mutable("features", (("x", "any"), ("y", "any")))
+    )
+    found = run("fab_targeted", case, case.job(spec), steps=F(10))
+    assert found.x[0, 0] == 1
+    assert found.x[0, 2] == pytest.approx(0.3)
+    assert found.x[0, 1] == pytest.approx(0.5, abs=2e-3)
+
+
+def test_square_in_l2_and_fab_find_what_the_gradient_finds():
+    """The distance to each boundary of a linear model is known; who is clearly within reach of the radius 1 breaks."""
+    rng = np.random.default_rng(6)
+    space = unit_box(4, 4, cells=(Cell("real", F(-9), F(9)),))
+    weight = rng.normal(size=(4, 16)) / 4
+    case = linear(weight, [0] * 4, space, rng.normal(size=(40, 4, 4)))
+    scores = case.x.reshape(40, -1) @ weight.T
+    y = case.y.numpy()
+    others = np.array(
+        [
+            [(scores[i, y[i]] - scores[i, j]) / np.linalg.norm(weight[y[i]] - weight[j]) for j in range(4) if j != y[i]]
+            for i in range(40)
+        ]
+    )
+    need = others.min(axis=1)
+    tries = {"fab_targeted": (0.01, {"steps": F(20)}), "apgd_targeted": (0.01, {"steps": F(40)})}
+    tries["square"] = (0.25, {"queries": F(1500)})
+    for attack, (slack, arguments) in tries.items():
+        found = run(attack, case, case.job(threat("l2", F(1))), **arguments).offered.numpy()
+        assert found[need < 1 - slack].all(), attack
+        assert not found[need > 1].any()
+        assert 5 < found.sum() < 35
+
+
 # --- mechanics ----------------------------------------------------
 
 
@@ -235,7 +294,8 @@ def bumpy():
 
 
 LENGTH = {
-    "apgd": {"steps": F(12)}, "pgd": {"steps": F(12)}, "apgd_targeted": {"steps": F(12)}, "square": {"queries": F(300)}
+    "apgd": {"steps": F(12)}, "pgd": {"steps": F(12)}, "apgd_targeted": {"steps": F(12)}, "square": {"queries": F(150)},
+    "fab_targeted": {"steps": F(8)},
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ import torch
 
 from tmlang.backends.contract import BackendRefusal, Candidates, Job
 from tmlang.backends.native.arguments import whole, word
-from tmlang.backends.native.hunt import Hunt
+from tmlang.backends.native.hunt import Hunt, likeliest
 from tmlang.backends.native.losses import Loss, loss_named
 from tmlang.backends.native.terrain import Terrain
 
@@ -88,10 +88,7 @@ class APGDTargeted:
             raise BackendRefusal("native.apgd_targeted chooses its own targets; native.apgd goes for the threat's")
         loss = loss_named("dlr", job.oracle.classes, targeted=True)
         hunt = Hunt(job)
-        units = hunt.open()
-        scores = torch.zeros(len(job.x), job.oracle.classes, dtype=job.x.dtype)
-        scores[units] = hunt.look(job.x[units], units)[0]
-        ranked = scores.scatter(1, job.y[:, None], -torch.inf).argsort(dim=1, descending=True)
+        ranked = likeliest(hunt)
         targets = min(whole(job.arguments["targets"]), job.oracle.classes - 1)
         for restart in range(whole(job.arguments["restarts"])):
             for rank in range(targets):

@@ -17,10 +17,10 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 
 class Hunt:
-    """N units and the first failing input that was seen of each.
+    """N units and a failing input of each: the first that was seen, or the nearest.
 
-    A unit is open until it has failed or cannot pay for another row. A search asks :meth:`look` about rows of open
-    units and goes on with what is left of them.
+    A unit is open until it is closed (by its first failure, where any will do) or cannot pay for another row. A search
+    asks :meth:`look` about rows of open units and goes on with what is left of them.
     """
 
     def __init__(self, job: Job) -> None:
@@ -28,6 +28,7 @@ class Hunt:
         self.failure = Failure.of(job.sets, job.y, job.target)
         self.x = job.x.clone()
         self.failed = torch.zeros(len(job.x), dtype=torch.bool)
+        self.closed = torch.zeros_like(self.failed)
         self.late = False
         self._terrains: dict[int, Terrain] = {}
 
@@ -44,10 +45,8 @@ class Hunt:
 
     def open(self, rows: int = 1) -> Tensor:
         """The units (indices) that are open and can pay for ``rows`` more rows; none behind the deadline."""
-        if self.job.deadline is not None and time.monotonic() >= self.job.deadline:
-            self.late = True
-            return torch.empty(0, dtype=torch.int64)
-        return torch.nonzero(~self.failed & self._pays(rows)).flatten()
+        everyone = torch.arange(len(self.x))
+        return everyone[self.going(everyone, rows)]
 
     def _pays(self, rows: int) -> Tensor:
         left = self.job.oracle.remaining()
@@ -56,22 +55,34 @@ class Hunt:
     def look(self, x: Tensor, units: Tensor) -> tuple[Tensor, Tensor]:
         """Scores (n, K) of inputs (n, *shape) of ``units``, differentiable where ``x`` asks for it, and which of the
         rows may go on: (n,) bool, ``False`` for those that failed here, and for all behind the deadline."""
-        scores, decided = self.job.oracle.observe(x, units)
-        return scores, self._noted(x, decided, units)
+        scores, fails = self.see(x, units)
+        self.note(x, units, fails)
+        return scores, self.going(units)
 
     def ask(self, x: Tensor, units: Tensor) -> Tensor:
         """Like :meth:`look`, with decisions only: which of the rows may go on."""
-        return self._noted(x, self.job.oracle.decisions(x, units), units)
+        decided = self.job.oracle.decisions(x, units)
+        self.note(x, units, self.failure.rows(units)(decided, x))
+        return self.going(units)
 
-    def _noted(self, x: Tensor, decided: Tensor, units: Tensor) -> Tensor:
-        fails = self.failure.rows(units)(decided, x)
-        if bool(fails.any()):
-            at = units[fails]
-            self.x[at], self.failed[at] = x.detach()[fails], True
+    def see(self, x: Tensor, units: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores (n, K) and which rows fail (n,); nothing is noted."""
+        scores, decided = self.job.oracle.observe(x, units)
+        return scores, self.failure.rows(units)(decided, x)
+
+    def note(self, x: Tensor, units: Tensor, rows: Tensor, *, close: bool = True) -> None:
+        """Keep the failing inputs ``x[rows]`` in place of what was kept of their units, which are then done, unless
+        something nearer is still wanted (not ``close``)."""
+        if bool(rows.any()):
+            at = units[rows]
+            self.x[at], self.failed[at], self.closed[at] = x.detach()[rows], True, close
+
+    def going(self, units: Tensor, rows: int = 1) -> Tensor:
+        """Which of ``units`` are open and can pay for ``rows`` more: (n,) bool, none behind the deadline."""
         if self.job.deadline is not None and time.monotonic() >= self.job.deadline:
             self.late = True
-            return torch.zeros_like(fails)
-        return ~fails & self._pays(1)[units]
+            return torch.zeros(len(units), dtype=torch.bool)
+        return (~self.closed & self._pays(rows))[units]
 
     def result(self) -> Candidates:
         """What failed, inside its set: an input that the projection moved is asked about once more."""
@@ -94,3 +105,14 @@ class Hunt:
         again = at[moved & self._pays(1)[at]]
         if len(again):
             self.ask(self.x[again].clone(), again)
+
+
+def likeliest(hunt: Hunt) -> Tensor:
+    """The wrong classes of every unit, the likeliest at its original first: (N, K - 1), for one row of scores each."""
+    job = hunt.job
+    units = hunt.open()
+    scores = torch.zeros(len(job.x), job.oracle.classes, dtype=job.x.dtype)
+    if len(units):
+        scores[units] = hunt.look(job.x[units], units)[0]
+    ranked = scores.scatter(1, job.y[:, None], -torch.inf).argsort(dim=1, descending=True)
+    return ranked[:, :-1]

@@ -112,6 +112,12 @@ class Terrain:
             x = x.index_copy(1, levels.columns, levels.nearest(x[:, levels.columns]))
         return x
 
+    def holds(self, x: Tensor) -> Tensor:
+        """Which points (n, size) lie in the branch, as far as floating point tells: (n,) bool."""
+        inside = ((x >= self.region.lower) & (x <= self.region.upper)).all(dim=1)
+        excess = self._excess(x)
+        return inside if excess is None else inside & (excess[:, 0] <= 1)
+
     def _excess(self, x: Tensor) -> Tensor | None:
         """Length over radius (n, 1) in the ball that is exceeded most; ``None`` without balls that measure lengths."""
         size = (x - self.region.centre).abs()
