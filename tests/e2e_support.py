@@ -65,7 +65,7 @@ class Evidence:
     def rows(self, evaluation: str, stage: str) -> list[dict[str, Any]]:
         """The records of a stage, in order."""
         tables: Iterable[Path] = sorted((self.path / "records").glob("*.parquet"))
-        rows = [row for table in tables for row in pq.read_table(table).to_pylist()]
+        rows = [row for table in tables for row in pq.ParquetFile(table).read(use_threads=False).to_pylist()]
         return [row for row in rows if (row["evaluation"], row["stage"]) == (evaluation, stage)]
 
 

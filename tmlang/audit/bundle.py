@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tmlang.audit import tensorfile
+from tmlang.audit import tablefile, tensorfile
 from tmlang.audit.record import Record
 from tmlang.audit.schema import SchemaError, from_table, to_table
 from tmlang.base import canonical
@@ -187,7 +187,7 @@ class Bundle:
         for name in self.files():
             if name.startswith("records/"):
                 try:
-                    found += from_table(pq.read_table(io.BytesIO(self.read_bytes(name))))
+                    found += from_table(tablefile.read(self.read_bytes(name)))
                 except (SchemaError, pa.ArrowException) as error:
                     raise stop("TM842", f"`{name}` is not read: {error}") from error
         return found

@@ -195,10 +195,11 @@ def _csv(data: Data, space: Space, files: Files, extra: frozenset[str]) -> Table
 
 def _parquet(data: Data, space: Space, files: Files, extra: frozenset[str]) -> Table:
     import pyarrow as pa
-    import pyarrow.parquet as pq
+
+    from tmlang.audit import tablefile
 
     try:
-        table = pq.read_table(pa.BufferReader(files.read(data.file)))
+        table = tablefile.read(files.read(data.file))
     except (pa.ArrowException, OSError) as e:
         raise stop("TM712", f'"{data.file.path}" is no parquet file: {e}', data.file.origin) from e
     columns = {
