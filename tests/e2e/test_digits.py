@@ -181,13 +181,14 @@ def test_no_certified_digit_is_broken(evidence: Evidence) -> None:
         assert not certified & broken(evidence, evaluation)
 
 
-def test_audit_and_report_follow(evidence: Evidence) -> None:
+def test_the_audit_agrees(evidence: Evidence) -> None:
     audited = tmc("audit", evidence.path, folder=evidence.path.parent)
     assert audited.code == 0, audited.text
-    reported = tmc("report", evidence.path, folder=evidence.path.parent)
-    assert reported.code == 0, reported.text
-    for name in ("report.html", "report.md"):
-        text = (evidence.path / name).read_text()
-        for claim, status in evidence.claims().items():
-            assert claim in text
-            assert status in text.lower()
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.md"])
+def test_the_report_says_what_became_of_every_claim(name: str, evidence: Evidence) -> None:
+    text = (evidence.path / name).read_text()
+    for claim, status in evidence.claims().items():
+        assert claim in text
+        assert status in text

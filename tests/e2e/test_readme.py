@@ -57,13 +57,16 @@ def test_it_runs_and_counts_the_two_wrong_labels(evidence: Evidence) -> None:
     assert evidence.claims()["the attack was run on everything"] == "supported"
 
 
-def test_audit_and_report_follow(evidence: Evidence) -> None:
+def test_the_report_lies_in_the_evidence_and_can_be_made_again(evidence: Evidence, tmp_path: Path) -> None:
+    reported = tmc("report", evidence.path, folder=tmp_path)
+    assert reported.code == 0, reported.text
+    for name in ("report.html", "report.md"):
+        assert (tmp_path / name).read_text() == (evidence.path / name).read_text()
+
+
+def test_the_audit_agrees(evidence: Evidence) -> None:
     audited = tmc("audit", evidence.path, folder=evidence.path.parent)
     assert audited.code == 0, audited.text
-    reported = tmc("report", evidence.path, folder=evidence.path.parent)
-    assert reported.code == 0, reported.text
-    assert (evidence.path / "report.html").stat().st_size > 10_000
-    assert (evidence.path / "report.md").stat().st_size > 1_000
 
 
 def test_every_command_and_file_that_it_names_exists() -> None:
