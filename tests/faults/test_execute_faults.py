@@ -208,6 +208,9 @@ def net():
         ("return self.linear(x).softmax(dim=1)", "TM734"),
         ("return self.linear(x).round()", "TM733"),
         ("return self.linear(x)[:, :2]", "TM718"),
+        ("return self.linear(x[:, :1])", "TM736"),
+        ("return self.linear(x)[0]", "TM736"),
+        ("return None", "TM736"),
     ],
 )
 def test_probes_speak_before_anything_is_searched(runs: Runs, body: str, expected: str) -> None:
@@ -235,6 +238,23 @@ def test_every_hash_is_checked_before_any_file_is_opened(runs: Runs) -> None:
         runner.run(replace(made, data=(wrong,)), RunOptions(out=runs.folder / "out", trust_code=True))
     assert code(stopped) == "TM711"
     assert not (runs.folder / "out").exists()
+
+
+def test_a_file_that_may_not_be_read_and_one_without_rows(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = plan(runs.folder, data(runs.folder, X, Y), [stage("up")])
+
+    def denied(_: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", denied)
+        with pytest.raises(Stop) as stopped:
+            runs(made, up=moved((0.0, 0.0)))
+    assert code(stopped) == "TM710"
+    empty = plan(runs.folder, data(runs.folder, np.zeros((0, 2)).tolist(), []), [stage("up")])
+    with pytest.raises(Stop) as stopped:
+        runs(empty, up=moved((0.0, 0.0)))
+    assert code(stopped) == "TM704"
 
 
 def test_another_run_in_the_folder_is_not_touched(runs: Runs) -> None:

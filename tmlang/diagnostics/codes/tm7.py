@@ -37,4 +37,5 @@ RULES = (
     Rule("TM733", "the gradient is zero", "warning"),
     Rule("TM734", "probabilities instead of logits", "warning"),
     Rule("TM735", "the data uses a small part of its space", "warning"),
+    Rule("TM736", "the model cannot be run on an input of its space"),
 )

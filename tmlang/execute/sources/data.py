@@ -53,7 +53,10 @@ def load_data(
 
     ``decide`` is asked only by ``take: correct under M`` and ``truth: predicted by M``.
     """
-    selection = _Selection(data, space, classes, files, decide, read_table(data, space, files, extra))
+    table = read_table(data, space, files, extra)
+    if not table.labels:
+        raise stop("TM704", f'"{data.file.path}" has no rows', data.file.origin)
+    selection = _Selection(data, space, classes, files, decide, table)
     for take in data.takes:
         selection.take(take)
     loaded = selection.result()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tmlang.diagnostics.stop import stop
@@ -55,11 +56,12 @@ class Files:
     def verify(self, artifact: Artifact) -> Path:
         """The artifact's place, its hash checked and recorded. Raises TM711 (naming both hashes), TM725 (too large)."""
         place = self.path(artifact)
-        if place.is_dir():
-            found = folder_hash(place, self.limit)
-        else:
-            self._check_size(artifact, place)
-            found = file_hash(place)
+        with _readable(artifact):
+            if place.is_dir():
+                found = folder_hash(place, self.limit)
+            else:
+                self._check_size(artifact, place)
+                found = file_hash(place)
         self._record(artifact, found)
         return place
 
@@ -68,8 +70,9 @@ class Files:
         place = self.path(artifact)
         if place.is_dir():
             raise stop("TM712", f'"{artifact.path}" is a folder and a file is needed', artifact.origin)
-        self._check_size(artifact, place)
-        data = place.read_bytes()
+        with _readable(artifact):
+            self._check_size(artifact, place)
+            data = place.read_bytes()
         self._record(artifact, hashlib.sha256(data).hexdigest())
         return data
 
@@ -95,6 +98,14 @@ class Files:
                 help="get the file that was meant, or write the new hash, which makes it another claim",
             )
         self.hashes[artifact.path] = found
+
+
+@contextmanager
+def _readable(artifact: Artifact) -> Iterator[None]:
+    try:
+        yield
+    except OSError as e:
+        raise stop("TM710", f'"{artifact.path}" cannot be read: {e.strerror}', artifact.origin) from e
 
 
 def file_hash(place: Path) -> str:
