@@ -136,7 +136,7 @@ def test_a_dash_and_never_zero_where_nothing_measured(tmp_path):
     rows = Rows("e").clean("u").attack("u").proof("u").all + Rows("f").clean("u").attack("u").all
     view = show(tmp_path / "run", plan([e, f], [threat()]), rows)
     table = markdown(view).split("## Overview")[1].split("##")[0]
-    assert "| e | 100 % | 100 % | 100 % | 100 % | 100 % | 100 % |" in table
+    assert "| e | 100 % | 100 % | 100 % (real arithmetic) | 100 % | 100 % | 100 % |" in table
     assert "| f | 100 % | 100 % | — | 100 % | — | [—, 100 %] |" in table
 
 

@@ -39,6 +39,7 @@ def _column(column: Column) -> dict[str, Any]:
         "low": exact(column.low),
         "high": exact(column.high),
         "gaps": {g.reason: g.units for g in column.gaps},
+        "note": column.note,
         "interval": None if column.interval is None else list(column.interval),
     }
 

@@ -109,7 +109,7 @@ def _tally_threat(
     counts = replace(counts, exempt=sum(r.within_scope is False for r in clean))
     columns = (
         *_clean_columns(counts),
-        *_evidence_columns(reader, counts),
+        *_evidence_columns(reader, counts, arithmetic(evaluation, records)),
         *_side_columns(threat, clean, units, counts),
         *_distance_columns(threat, units),
     )
@@ -186,7 +186,14 @@ def _clean_columns(k: Counts) -> Iterator[Column]:
     yield column("clean_answered", k.cc + k.cw, k.cc + k.cw + k.cu, k.base, _unknown(k))
 
 
-def _evidence_columns(reader: Reader, k: Counts) -> Iterator[Column]:
+def arithmetic(evaluation: EvaluationPlan, records: Iterable[Record]) -> str:
+    """``real arithmetic`` where a certificate states no gap to the evaluator's (EVIDENCE.md section 6)."""
+    proofs = {s.label for s in proof_stages(evaluation)}
+    stated = (r.gap for r in records if r.verdict == "certified" and stage_label(evaluation, r) in proofs)
+    return "real arithmetic" if None in stated else ""
+
+
+def _evidence_columns(reader: Reader, k: Counts, note: str) -> Iterator[Column]:
     """Survival, certificates and R. What no stage of the evaluation could show yields no column."""
     threat = reader.threat
     failed = Gap("certifier failed or void", k.certifier_failed)
@@ -199,7 +206,7 @@ def _evidence_columns(reader: Reader, k: Counts) -> Iterator[Column]:
         yield column("survival_completed", low, low, completed)
         yield column("attack_coverage", completed, completed, k.denominator, unfinished, _unknown(k))
     if reader.proofs:
-        yield column("certified", k.certified, k.certified + k.certifier_failed, k.denominator, failed)
+        yield column("certified", k.certified, k.certified + k.certifier_failed, k.denominator, failed, note=note)
         settled = k.cc - k.certifier_failed
         yield column("certificate_coverage", settled, settled, k.cc + k.cu, failed, _unknown(k))
     finished = k.denominator - k.undecided - k.cu
@@ -293,11 +300,12 @@ def _tally_property(
     """A property has one unit and a verdict: a replayed witness violates it, a proof of the whole box holds it."""
     found = contradictions(evaluation, records)
     rows = [r for r in records if stage_label(evaluation, r) != CLEAN_STAGE]
-    violated = any(is_witness(r) for r in rows)
+    # The middle of the box is looked at first: where it violates the property, the unit's own row is the witness.
+    violated = any(is_witness(r) for r in records)
     proofs = {s.label for s in proof_stages(evaluation) if f"{s.backend}.{s.method}" not in voided}
     proved = any(claims_certificate(r) and stage_label(evaluation, r) in proofs for r in rows)
     finished = not any(r.status in ("error", "timeout", "unstable") or r.verdict in ("error", "timeout") for r in rows)
-    answered = int(bool(rows) and (finished or violated or proved))
+    answered = int(violated or proved or (bool(rows) and finished))
     return Columns(
         evaluation.name,
         subject.name,

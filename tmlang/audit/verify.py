@@ -111,6 +111,9 @@ def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: 
             fault = interval_fault(shift, of_shift, own["columns"]["corrupted_accuracy"]["interval"])
             yield from [f"{name}: {fault}"] if fault else []
         if kinds[evaluation["subject"]] == "Threat":
+            certified = own["columns"].get("certified")
+            if certified is not None and certified["note"] != _arithmetic(evaluation, rows):
+                yield f"{name}: the arithmetic of certified is told as “{certified['note']}”"
             counts = threat_counts(recount(raw, evaluation, rows, void, Only()))
             wrong = [f"{k} {own['counts'][k]} for {v}" for k, v in counts.items() if own["counts"][k] != v]
             yield from (f"{name}: the count {fault} is told" for fault in wrong)
@@ -122,6 +125,13 @@ def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: 
         f"{method} is contradicted by a witness and columns.json does not say so" for method in void - told_void
     )
     found.checked.append(f"{compared} headline numbers, counted again from the records")
+
+
+def _arithmetic(evaluation: Json, rows: Sequence[Record]) -> str:
+    able = {s["label"] for s in evaluation["stages"] if s["role"] != "attack" and s["lowering"] != "inner"}
+    given = [r for r in rows if r.evaluation == evaluation["name"] and r.verdict == "certified"]
+    open_ = any(r.gap is None and r.stage.rpartition("/")[2] in able for r in given)
+    return "real arithmetic" if open_ else ""
 
 
 def _repeats(raw: Json, evaluation: Json, rows: Sequence[Record], void: Units, own: Json) -> Iterator[str]:

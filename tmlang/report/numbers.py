@@ -74,7 +74,9 @@ def number_view(column: Column) -> NumberView:
 def short(columns: Columns, name: str) -> str:
     """The value of a column for an overview: a dash where nothing measured it."""
     column = columns.get(name)
-    return DASH if column is None else number_view(column).value
+    if column is None:
+        return DASH
+    return number_view(column).value + (f" ({column.note})" if column.note else "")
 
 
 @dataclass(frozen=True, slots=True)
