@@ -80,15 +80,30 @@ def column(name, **changes):
         (lambda t: t["claims"][2].update(high="1/2"), "tail"),
         (lambda t: t["claims"].pop(), "other claims"),
         (lambda t: t["evaluations"].clear(), "other evaluations"),
-        (lambda t: t["claims"][0].pop("status"), "form"),
-        (lambda t: t["evaluations"].update(e=3), "form"),
+        (column("survival", low="1/0"), "survival"),
     ],
 )
 def test_a_number_that_does_not_follow_is_found(tmp_path, told, words):
     found = faults(honest(tmp_path / "run", told=told))
     assert found
     assert any(words in text for _, text in found)
-    assert {code for code, _ in found} <= {"TM845", "TM842"}
+    assert {code for code, _ in found} == {"TM845"}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        lambda t: t["claims"][0].pop("status"),
+        lambda t: t["evaluations"].update(e=3),
+        lambda t: t["evaluations"]["e"].update(repeats=""),
+        lambda t: t["evaluations"]["e"]["counts"].update(cc=True),
+        column("survival", numerator="1"),
+        column("survival", more=1),
+    ],
+)
+def test_columns_of_another_form_are_refused(tmp_path, told):
+    with pytest.raises(Stop, match=r"columns\.json"):
+        audit(honest(tmp_path / "run", told=told))
 
 
 def one(of_stage, **changes):

@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 
 from tmlang.audit import tablefile, tensorfile
 from tmlang.audit.record import Record
-from tmlang.audit.schema import SchemaError, from_table, to_table
+from tmlang.audit.schema import from_table, to_table
 from tmlang.base import canonical
 from tmlang.base.files import write_atomically
 from tmlang.diagnostics.stop import stop
+from tmlang.plan.codec import FormError
+from tmlang.plan.ir import Plan
+from tmlang.plan.text import plan_from_json
 
 STATEMENT = "statement.json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -181,6 +184,13 @@ class Bundle:
         except canonical.NotCanonical as error:
             raise stop("TM842", f"`{name}` is not read: {error}") from error
 
+    def plan(self) -> Plan:
+        """The plan of the run (``plan.json``); TM842 for anything that is none."""
+        try:
+            return plan_from_json(self.read_bytes("plan.json"))
+        except FormError as error:
+            raise stop("TM842", f"`plan.json` is not read: {error}") from error
+
     def records(self) -> list[Record]:
         """All rows, in the order in which they were committed."""
         found: list[Record] = []
@@ -188,7 +198,7 @@ class Bundle:
             if name.startswith("records/"):
                 try:
                     found += from_table(tablefile.read(self.read_bytes(name)))
-                except (SchemaError, pa.ArrowException) as error:
+                except (ValueError, OSError, pa.ArrowException) as error:
                     raise stop("TM842", f"`{name}` is not read: {error}") from error
         return found
 

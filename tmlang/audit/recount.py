@@ -116,7 +116,7 @@ class Recount:
             rows = [r for r in self.rows[stage["label"]] if r.repeat == repeat]
             failed = {r.unit for r in rows if r.status in _UNFINISHED}
             if stage["role"] != "attack":
-                failed |= {r.unit for r in rows if r.verdict in ("error", "timeout")}
+                failed |= {r.unit for r in rows if r.verdict in ("error", "timeout", "unknown")}
             done &= {r.unit for r in rows if r.status in ("none", "valid")} - failed
         return frozenset(done)
 

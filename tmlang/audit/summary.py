@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from types import NoneType
 from typing import Any
 
 from tmlang.audit.claims import Judgement, formula
-from tmlang.audit.columns import Column, Columns
+from tmlang.audit.columns import Column, Columns, Contradiction, Counts
 from tmlang.audit.show import exact
 
 
@@ -53,3 +54,56 @@ def _claim(j: Judgement) -> dict[str, Any]:
         "high": exact(j.high),
         "rests_on": list(j.rests_on),
     }
+
+
+Form = Mapping[str, tuple[type, ...]]
+_TEXT: tuple[type, ...] = (str,)
+_WHOLE: tuple[type, ...] = (int,)
+_MAYBE_TEXT: tuple[type, ...] = (str, NoneType)
+_RANGE: Form = {"low": _MAYBE_TEXT, "high": _MAYBE_TEXT}
+_COLUMN: Form = {
+    **_RANGE,
+    "numerator": _WHOLE,
+    "denominator": _WHOLE,
+    "gaps": (dict,),
+    "note": _TEXT,
+    "interval": (list, NoneType),
+}
+_EVALUATION: Form = {
+    "subject": _TEXT,
+    "units": _TEXT,
+    "counts": (dict,),
+    "columns": (dict,),
+    "attacks": (dict,),
+    "repeats": (list,),
+    "contradictions": (list,),
+    "holds": _MAYBE_TEXT,
+}
+_CONTRADICTION: Form = {f.name: (bool,) if f.name == "within_gap" else _TEXT for f in fields(Contradiction)}
+_CLAIM: Form = {**_RANGE, "text": _TEXT, "claim": _TEXT, "status": _TEXT, "rests_on": (list,)}
+_COUNTS: Form = {f.name: _WHOLE for f in fields(Counts)}
+
+
+def form_fault(told: Any) -> str | None:
+    """Where ``told`` has not the form of :func:`summary`, if anywhere."""
+    try:
+        _objects({"columns.json": told}, {"evaluations": (dict,), "claims": (list,)})
+        _objects(told["evaluations"], _EVALUATION)
+        for name, e in told["evaluations"].items():
+            _objects({f"{name}: counts": e["counts"]}, _COUNTS)
+            for columns in (e["columns"], e["attacks"], dict(enumerate(e["repeats"]))):
+                _objects(columns, _COLUMN)
+            _objects(dict(enumerate(e["contradictions"])), _CONTRADICTION)
+        _objects(dict(enumerate(told["claims"])), _CLAIM)
+    except ValueError as fault:
+        return str(fault)
+    return None
+
+
+def _objects(found: Mapping[Any, Any], form: Form) -> None:
+    for name, value in found.items():
+        if not isinstance(value, dict) or value.keys() != form.keys():
+            raise ValueError(f"{name}: exactly {', '.join(form)} are needed")
+        wrong = [key for key, kinds in form.items() if type(value[key]) not in kinds]
+        if wrong:
+            raise ValueError(f"{name}: {wrong[0]} is of another kind")

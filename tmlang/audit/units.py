@@ -190,14 +190,15 @@ class Reader:
         return row.distance is not None and row.distance <= float(r.radius) * (1 + DISTANCE_SLACK)
 
     def _finished(self, rows: Sequence[Record], stage: Stage) -> bool:
-        """Every repeat has a row, none failed, and an invalid candidate was followed by its projection."""
+        """Every repeat has a row, none failed, and an invalid candidate was followed by its projection. A stage that
+        proves is asked only where nothing else searches (:func:`attack_stages`); ``unknown`` has searched nothing."""
         if self.beyond:
             return False
         for repeat in self.repeats:
             of_repeat = [r for r in rows if r.repeat == repeat]
             if any(r.status in ("error", "timeout", "unstable") for r in of_repeat):
                 return False
-            if stage.role != "attack" and any(r.verdict in ("error", "timeout") for r in of_repeat):
+            if stage.role != "attack" and any(r.verdict in ("error", "timeout", "unknown") for r in of_repeat):
                 return False
             if not any(r.status in ("none", "valid") for r in of_repeat):
                 return False

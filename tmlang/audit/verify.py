@@ -17,11 +17,10 @@ from tmlang.audit.record import Record
 from tmlang.audit.recount import Number, Only, Units, threat_counts, void_methods
 from tmlang.audit.rejudge import NotRejudged, holds, interval_fault, number, numbers, population_fault, recount, status
 from tmlang.audit.remeasure import CannotMeasure, broken_rules, distance, exact_values, squared
+from tmlang.audit.summary import form_fault
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.meaning.threats import Ball, Threat
-from tmlang.plan.codec import FormError
 from tmlang.plan.ir import Plan
-from tmlang.plan.text import plan_from_json
 
 Json = Mapping[str, Any]
 NEVER_CHECKED = (
@@ -57,29 +56,20 @@ def audit(path: str | Path) -> Audit:
     found.faults += [Fault("TM841", text) for text in bundle.hash_faults()]
     files = list(bundle.files())
     found.checked.append(f"the SHA-256 of {len(files)} files")
-    raw, plan = _plan(bundle)
+    plan, raw = bundle.plan(), bundle.json("plan.json")
     rows = bundle.records()
     found.checked.append(f"the form of {len(rows)} records")
     found.faults += [Fault("TM844", text) for text in row_faults(raw, rows)]
     found.checked.append("that rows agree with each other and with the plan, and failures with decisions")
     void = void_methods(raw, rows)
     told = bundle.json("columns.json")
-    try:
-        found.faults += [Fault("TM845", text) for text in _numbers(raw, rows, void, told, found)]
-        found.faults += [Fault("TM845", text) for text in _claims(raw, rows, void, told, found)]
-    except (KeyError, TypeError, AttributeError, ValueError, ZeroDivisionError) as error:
-        found.faults.append(Fault("TM842", f"columns.json has not the form of docs/bundle.md: {error!r}"))
+    if (fault := form_fault(told)) is not None:
+        raise stop("TM842", f"`columns.json` is not read: {fault}")
+    found.faults += [Fault("TM845", text) for text in _numbers(raw, rows, void, told, found)]
+    found.faults += [Fault("TM845", text) for text in _claims(raw, rows, void, told, found)]
     found.faults += [Fault("TM846", text) for text in _candidates(bundle, plan, rows, found)]
     found.unchecked += NEVER_CHECKED
     return found
-
-
-def _plan(bundle: Bundle) -> tuple[Json, Plan]:
-    raw = bundle.json("plan.json")
-    try:
-        return raw, plan_from_json(bundle.read_bytes("plan.json"))
-    except FormError as error:
-        raise stop("TM842", f"`plan.json` is not read: {error}") from error
 
 
 # Numbers -------------------------------------------------------------------------------------------------------------
@@ -94,7 +84,10 @@ def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: 
     compared = 0
     for evaluation in raw["evaluations"]:
         name, own = evaluation["name"], told["evaluations"][evaluation["name"]]
-        if kinds[evaluation["subject"]] == "Property":
+        kind = kinds[evaluation["subject"]]
+        if own["subject"] != evaluation["subject"] or (own["holds"] is None) == (kind == "Property"):
+            yield f"{name}: told as an evaluation of `{own['subject']}` that is {own['holds'] or 'no property'}"
+        if kind == "Property":
             compared += 1
             if own["holds"] != holds(evaluation, rows, void):
                 yield f"{name}: told as {own['holds']}, and the records say {holds(evaluation, rows, void)}"
@@ -105,12 +98,12 @@ def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: 
         for column in sorted(mine.keys() | theirs.keys()):
             if _told(theirs.get(column)) != mine.get(column):
                 yield f"{name}: {column} is told as {_say(_told(theirs.get(column)))}, and is {_say(mine.get(column))}"
-        if kinds[evaluation["subject"]] == "Shift":
+        if kind == "Shift":
             shift = next(s for s in raw["subjects"] if s["name"] == evaluation["subject"])
             of_shift = [r for r in rows if r.evaluation == name]
             fault = interval_fault(shift, of_shift, own["columns"]["corrupted_accuracy"]["interval"])
             yield from [f"{name}: {fault}"] if fault else []
-        if kinds[evaluation["subject"]] == "Threat":
+        if kind == "Threat":
             certified = own["columns"].get("certified")
             if certified is not None and certified["note"] != _arithmetic(evaluation, rows):
                 yield f"{name}: the arithmetic of certified is told as “{certified['note']}”"
@@ -153,7 +146,13 @@ def _told(column: Json | None) -> Number | None:
 
 
 def _extent(text: str | None) -> Fraction | float | None:
-    return None if text is None else float("inf") if text == "inf" else Fraction(text)
+    """The number that a text stands for; what is no number equals none."""
+    if text is None or text == "inf":
+        return None if text is None else float("inf")
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        return float("nan")
 
 
 def _say(number: Number | None) -> str:

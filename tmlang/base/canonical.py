@@ -39,7 +39,11 @@ def loads(data: bytes, *, limit: int = MAX_BYTES) -> Any:
         raise NotCanonical(f"nested deeper than {MAX_DEPTH}")
     try:
         return json.loads(
-            data.decode("utf-8"), object_pairs_hook=_no_repetition, parse_constant=_no_constant, parse_float=_finite
+            data.decode("utf-8"),
+            object_pairs_hook=_no_repetition,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            parse_int=_safe,
         )
     except NotCanonical:
         raise
@@ -130,4 +134,10 @@ def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise NotCanonical(f"{text} is beyond the range of a double")
+    return value
+
+
+def _safe(text: str) -> int:
+    if len(text) > 17 or abs(value := int(text)) > _SAFE_INTEGER:
+        raise NotCanonical(f"{text[:40]} is beyond 2**53")
     return value

@@ -140,6 +140,10 @@ _PROPERTY = {
 
 def _threat_headline(columns: Columns) -> Iterator[str]:
     k, units = columns.counts, columns.units
+    if k.unusable:
+        yield f"{k.unusable} of {k.selected} {units} have no usable label: left out of every count."
+    if k.not_applicable:
+        yield f"{k.not_applicable} of {k.selected} {units} show the target already: left out of every count."
     if k.denominator == 0:
         yield f"No {units} are left to count, so every share is undefined."
         return

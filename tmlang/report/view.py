@@ -16,7 +16,7 @@ from tmlang.audit.show import exact, interval, percent
 from tmlang.audit.tally import tally_plan
 from tmlang.meaning.threats import Property, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan, Plan
-from tmlang.plan.text import plan_from_json, plan_hash
+from tmlang.plan.text import plan_hash
 from tmlang.plan.written import allowed, written
 from tmlang.report.failures import FailureView, failure_views
 from tmlang.report.limits import limits, untested
@@ -124,13 +124,7 @@ class View:
 
 def view_of(bundle: Bundle) -> View:
     """The view of a bundle, its numbers counted from its records."""
-    plan = plan_from_json(bundle.read_bytes("plan.json"))
-    records = bundle.records()
-    return make_view(bundle, plan, records)
-
-
-def make_view(bundle: Bundle, plan: Plan, records: Sequence[Record]) -> View:
-    """The view of ``records`` under ``plan``; candidates and facts are read from ``bundle``."""
+    plan, records = bundle.plan(), bundle.records()
     columns = tally_plan(plan, records)
     evaluations = tuple(_evaluation(bundle, plan, e, columns[e.name], records) for e in plan.evaluations)
     names = [m.name for m in plan.modules if not m.name.startswith("std.")]
