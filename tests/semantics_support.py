@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from tmlang.base.source import Source
+from tmlang.cli.front import Front
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.semantics import Checked, check
 
@@ -49,5 +50,5 @@ def found(snippet: str) -> list[tuple[str, str]]:
     return [(d.code, guilty(result, d)) for d in result.diagnostics]
 
 
-def guilty(result: Checked, d: Diagnostic) -> str:
+def guilty(result: Checked | Front, d: Diagnostic) -> str:
     return result.sources[d.span.file].text[d.span.start : d.span.end]

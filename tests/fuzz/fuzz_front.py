@@ -1,4 +1,4 @@
-"""Nothing but diagnostics: mutated specs, real and random ones, through parser, layout and checker.
+"""Nothing but diagnostics: mutated specs, real and random ones, through parser, layout, checker and matcher.
 
     python tests/fuzz/fuzz_front.py --inputs 200000            # as in CI
     python tests/fuzz/fuzz_front.py --inputs 5000000 --jobs 2  # once by hand
@@ -32,12 +32,14 @@ from generate import random_spec
 from tmlang.base.source import Source
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.diagnostics.render import text as rendered
+from tmlang.plan import Capabilities, match
 from tmlang.semantics import check
 from tmlang.syntax import parse
 from tmlang.syntax.printer import format_tree
 
 SECONDS = 1.0
 MEBIBYTES = 512
+CAPABILITIES = Capabilities()
 FORBIDDEN = re.compile(r"illegal|invalid syntax", re.IGNORECASE)
 _TOKEN = re.compile(r'#[^\n]*|"[^"\n]*"|\'[^\'\n]*\'|[A-Za-z_]\w*:?|[0-9][0-9.eE]*|[<>=]=|->|\.\.|\s+|.')
 _ODD = (
@@ -124,14 +126,15 @@ def _by_characters(text: str, rng: random.Random) -> str:
 
 
 def fault(text: str, how: str) -> str | None:
-    """What is wrong with the answer of the checker (``check``), or of the parser, the layout and the display of
+    """What is wrong with the answer of checker and matcher (``check``), or of the parser, the layout and the display of
     diagnostics (``layout``), if anything; exceptions come through."""
     source = Source("fuzz.tm", text)
     if how == "check":
         checked = check(source)
         if (checked.program is None) != any(d.is_error for d in checked.diagnostics):
             return "a program and errors, or neither"
-        return next((wrong for d in checked.diagnostics if (wrong := _wrong(d, text))), None)
+        matched = match(checked.sound, CAPABILITIES) if checked.sound else ()
+        return next((wrong for d in (*checked.diagnostics, *matched) if (wrong := _wrong(d, text))), None)
     tree, diagnostics = parse(source)
     if (tree is None) != bool(diagnostics):
         return "a tree and diagnostics, or neither"

@@ -12,10 +12,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from semantics_support import guilty
 
-from tmlang.base.source import Source
+from tmlang.cli.front import Front, read_spec
 from tmlang.diagnostics.model import Diagnostic
-from tmlang.plan import Capabilities, lower
-from tmlang.semantics import Checked, check
 
 CASES = Path(__file__).parent / "cases"
 WRONG = sorted(CASES.glob("*.wrong.tm"))
@@ -29,12 +27,9 @@ BY_CONSTRUCTION = {
 """Cases that no spec can state wrongly, and what makes them impossible."""
 
 
-def everything(path: Path) -> tuple[Checked, list[Diagnostic]]:
-    checked = check(Source(path.name, path.read_text(encoding="utf-8")))
-    diagnostics = list(checked.diagnostics)
-    if checked.program is not None:
-        diagnostics += lower(checked.program, Capabilities(), found=checked.diagnostics)[1]
-    return checked, diagnostics
+def everything(path: Path) -> tuple[Front, list[Diagnostic]]:
+    front = read_spec(path.name, {}, path.read_text(encoding="utf-8"))
+    return front, list(front.diagnostics)
 
 
 @pytest.mark.parametrize("path", WRONG, ids=lambda p: p.name.split(".")[0])

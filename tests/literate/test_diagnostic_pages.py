@@ -17,12 +17,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from semantics_support import PAGES, guilty, spec
 
 from tmlang.base.source import Source
+from tmlang.cli.front import Front, read_spec
 from tmlang.diagnostics import pages, render
 from tmlang.diagnostics.fixes import apply_fixes
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.diagnostics.registry import all_rules, page_source
-from tmlang.plan import Capabilities, lower
-from tmlang.semantics import Checked, check
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "messages"
@@ -38,13 +37,10 @@ def snippets(code: str) -> dict[str, list[str]]:
     return made
 
 
-def everything(snippet: str) -> tuple[Checked, list[Diagnostic]]:
-    """What the checker and then the matcher say of a snippet in its spec."""
-    checked = check(Source("spec.tm", spec(snippet)))
-    diagnostics = list(checked.diagnostics)
-    if checked.program is not None:
-        diagnostics += lower(checked.program, Capabilities(), found=checked.diagnostics)[1]
-    return checked, diagnostics
+def everything(snippet: str) -> tuple[Front, list[Diagnostic]]:
+    """What ``tmc check`` says of a snippet in its spec."""
+    front = read_spec("spec.tm", {}, spec(snippet))
+    return front, list(front.diagnostics)
 
 
 @pytest.mark.parametrize("code", WITH_PAGE)

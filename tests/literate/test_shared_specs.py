@@ -11,8 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from semantics_support import guilty
 
-from tmlang.plan import Capabilities, lower
-from tmlang.semantics import check
+from tmlang.cli.front import read_spec
 
 SPECS = Path(__file__).resolve().parents[3] / "shared" / "specs"
 EXPECTED = [json.loads(line) for line in (SPECS / "expect.jsonl").read_text().splitlines()] if SPECS.exists() else []
@@ -26,20 +25,15 @@ pytestmark = [
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_one_is_clean(name: str) -> None:
-    checked = check(SPECS / name)
-    assert [(d.code, d.message) for d in checked.diagnostics] == []
-    assert checked.program is not None
-    _, matched = lower(checked.program, Capabilities())
-    assert [(d.code, d.message) for d in matched] == []
+    front = read_spec(str(SPECS / name), {})
+    assert [(d.code, d.message) for d in front.diagnostics] == []
+    assert front.plan is not None
 
 
 @pytest.mark.parametrize("wanted", EXPECTED, ids=lambda w: w["file"])
 def test_a_wrong_one_is_refused_at_its_token(wanted: dict[str, object]) -> None:
-    checked = check(SPECS / str(wanted["file"]))
-    diagnostics = list(checked.diagnostics)
-    if checked.program is not None:
-        diagnostics += lower(checked.program, Capabilities())[1]
-    at = [d for d in diagnostics if (d.span.line, d.span.column) == (wanted["line"], wanted["column"])]
-    assert at == diagnostics, "something else is blamed, too"
+    front = read_spec(str(SPECS / str(wanted["file"])), {})
+    at = [d for d in front.diagnostics if (d.span.line, d.span.column) == (wanted["line"], wanted["column"])]
+    assert at == list(front.diagnostics), "something else is blamed, too"
     assert at[0].code.startswith(str(wanted["family"]))
-    assert guilty(checked, at[0]) == wanted["text"]
+    assert guilty(front, at[0]) == wanted["text"]

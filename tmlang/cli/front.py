@@ -36,12 +36,13 @@ class Front:
 def read_spec(path: str, settings: Mapping[str, str], text: str | None = None) -> Front:
     """Parse, check and match the spec at ``path`` (or ``text``, as if it stood there). Imports no library that a spec
     names."""
-    from tmlang.plan import Capabilities, lower
+    from tmlang.plan import Capabilities, lower, match
     from tmlang.semantics import check
 
     checked = check(path if text is None else Source(path, text), settings=settings)
-    if checked.program is None or has_errors(checked.diagnostics):
-        return Front(path, checked.program, None, checked.diagnostics, checked.sources)
+    if checked.program is None:
+        matched = match(checked.sound, Capabilities()) if checked.sound else ()
+        return Front(path, None, None, in_order([*checked.diagnostics, *matched]), checked.sources)
     folder = str(Path(path).parent)
     plan, matched = lower(checked.program, Capabilities(), root=folder, found=checked.diagnostics)
     found = in_order([*checked.diagnostics, *matched])

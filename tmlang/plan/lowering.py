@@ -25,10 +25,7 @@ def lower(
     ``None`` when a stage cannot be carried; all such stages are reported. ``found`` are the checker's diagnostics,
     whose warnings go into the plan. ``root`` is the folder that the spec's paths start from.
     """
-    matcher = Matcher(program, capabilities)
-    subjects = {subject.name: subject for subject in program.subjects}
-    evaluations = [part for e in program.evaluations for part in _evaluation(e, subjects, matcher)]
-    diagnostics = in_order(matcher.diagnostics)
+    evaluations, diagnostics = _matched(program, capabilities)
     if has_errors(diagnostics):
         return None, diagnostics
     warnings = tuple((d.code, d.message) for d in (*found, *diagnostics) if not d.is_error)
@@ -39,7 +36,7 @@ def lower(
         models=program.models,
         data=program.data,
         subjects=program.subjects,
-        evaluations=tuple(evaluations),
+        evaluations=evaluations,
         claims=program.claims,
         parameters=program.parameters,
         figures=program.figures,
@@ -48,6 +45,20 @@ def lower(
     )
     check_plan(plan, "lower")
     return run_passes(plan), diagnostics
+
+
+def match(program: Program, capabilities: Capabilities) -> tuple[Diagnostic, ...]:
+    """What the matcher finds in the evaluations of ``program``, without a plan: for a spec with errors elsewhere."""
+    return _matched(program, capabilities)[1]
+
+
+def _matched(
+    program: Program, capabilities: Capabilities
+) -> tuple[tuple[EvaluationPlan, ...], tuple[Diagnostic, ...]]:
+    matcher = Matcher(program, capabilities)
+    subjects = {subject.name: subject for subject in program.subjects}
+    evaluations = tuple(part for e in program.evaluations for part in _evaluation(e, subjects, matcher))
+    return evaluations, in_order(matcher.diagnostics)
 
 
 def _evaluation(evaluation: Evaluation, subjects: dict[str, Subject], matcher: Matcher) -> list[EvaluationPlan]:

@@ -18,6 +18,7 @@ from tmlang.meaning.values import Call, Value
 from tmlang.semantics import claims, data, evaluations, instances, models, properties, spaces, threats, values
 from tmlang.semantics.modules import Loader, read_source
 from tmlang.semantics.scope import Entry, Env, File, ProgramNames, World
+from tmlang.semantics.sound import untouched
 from tmlang.syntax import ast
 
 _NUMBER = re.compile(r"-?\d{1,30}(?:/\d{1,30}|(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?)")
@@ -25,11 +26,14 @@ _NUMBER = re.compile(r"-?\d{1,30}(?:/\d{1,30}|(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3}
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """``program`` is there iff no diagnostic is an error. ``sources`` holds the text of every file that was read."""
+    """``program`` is there iff no diagnostic is an error. ``sound`` is the program without claims and without the
+    evaluations that an error touches, in them or in what they are of: what a matcher can look at in any case.
+    ``sources`` holds the text of every file that was read."""
 
     program: Program | None
     diagnostics: tuple[Diagnostic, ...]
     sources: Mapping[str, Source] = field(default_factory=dict)
+    sound: Program | None = None
 
 
 def check(what: str | Path | Source, *, settings: Mapping[str, str] | None = None) -> Checked:
@@ -51,7 +55,8 @@ def check(what: str | Path | Source, *, settings: Mapping[str, str] | None = Non
     world = world.at(_settings(world, main, settings or {}))
     program = _Reading(world, main, loader.files).program()
     found = in_order(diagnostics)
-    return Checked(None if has_errors(found) else program, found, sources)
+    sound = untouched(program, [d.span for f in loader.files for d in f.tree.declarations], found)
+    return Checked(None if has_errors(found) else program, found, sources, sound)
 
 
 def _opened(path: Path, diagnostics: list[Diagnostic]) -> Source | None:
