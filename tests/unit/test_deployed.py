@@ -49,6 +49,24 @@ def picture(*shape: int) -> np.ndarray:
     return np.random.default_rng(3).random((2, *shape), dtype=np.float32)
 
 
+class InPlace(nn.Module):
+    """Normalizes where it stands, as many a network does."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.sub_(0.5).flatten(1)
+
+
+def test_a_network_that_writes_to_its_input_writes_to_a_copy() -> None:
+    x = torch.from_numpy(picture(1, 2, 2))
+    before, single = x.clone(), InPlace()
+    alone = Deployed(model(2, ()), unit_box(1, 2, 2), single, lambda _: b"").raw(x)
+    assert torch.equal(x, before)
+    both = Ensemble([single, InPlace()], "mean of logits", [False, False])(x)
+    assert torch.equal(x, before)
+    assert torch.equal(alone, both)
+    assert torch.equal(alone, before.flatten(1) - 0.5)
+
+
 def test_scale_by_a_reciprocal_is_one_division() -> None:
     levels = np.arange(256, dtype=np.float32).reshape(1, 1, 16, 16)
     space = Space("b", (1, 16, 16), (Cell("integer", F(0), F(255), F(1)),))

@@ -255,7 +255,8 @@ class Deployed(nn.Module):
         x = x.to(self.dtype)
         for step in self.steps:
             x = step(x)
-        out = joined(self.network(x))
+        # A network that normalizes in place writes to its own copy, never to the originals.
+        out = joined(self.network(x.clone()))
         for step in self.post_steps:
             out = step(out)
         return out
@@ -297,7 +298,7 @@ class Ensemble(nn.Module):
         self.members, self.rule, self.shares = nn.ModuleList(members), rule, tuple(shares)
 
     def forward(self, x: Tensor) -> Tensor:
-        outputs = [joined(member(x)) for member in self.members]
+        outputs = [joined(member(x.clone())) for member in self.members]
         if self.rule == "mean of probabilities":
             pairs = zip(outputs, self.shares, strict=True)
             outputs = [out if done else out.softmax(dim=1) for out, done in pairs]
