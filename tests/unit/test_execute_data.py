@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,9 @@ def test_labels_are_classes_by_index_or_name(tmp_path: Path) -> None:
     assert "okk" in text(refused(tmp_path, npz(), PX, ("okk", "alarm")))
     np.savez(tmp_path / "d.npz", x=x, y=np.array([0, -1, 3]))
     assert refused(tmp_path, npz(), PX).code == "TM723"
+    for below in (np.array([0, -1, 1]), np.array([0.0, np.inf, 1.0])):
+        np.savez(tmp_path / "d.npz", x=x, y=below)
+        assert refused(tmp_path, npz(), PX).code == "TM723"
     np.savez(tmp_path / "d.npz", x=x, y=np.eye(3))
     assert "not one-hot" in text(refused(tmp_path, npz(), PX))
     np.savez(tmp_path / "d.npz", x=x, y=np.array([0.0, np.nan, 2.0]))
@@ -176,6 +180,11 @@ def test_files_that_are_not_what_they_should_be(tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz", x=np.zeros((2, 4)), y=np.zeros(3))
     assert refused(tmp_path, npz(), PX).code == "TM727"
     assert refused(tmp_path, data("huggingface", "d.npz"), PX).code == "TM726"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "d.npz")
+    assert refused(tmp_path, npz(), PX).code == "TM712"
 
 
 def test_an_archive_that_unpacks_beyond_the_limit(tmp_path: Path) -> None:

@@ -98,14 +98,15 @@ class _Selection:
             return UNUSABLE
         if isinstance(label, str) and label in self.classes:
             return self.classes.index(label)
-        if isinstance(label, int) and label < len(self.classes):
+        if isinstance(label, int) and 0 <= label < len(self.classes):
             return label
         raise stop(
             "TM723",
             f'the label {label} of "{self.data.file.path}" is no class of the model',
             self.data.read.origin,
             notes=(f"the classes are {', '.join(self.classes[:12])}{' …' if len(self.classes) > 12 else ''}",),
-            help=did_you_mean(str(label), self.classes) or "labels are names of classes, or whole numbers from 0",
+            help=(isinstance(label, str) and did_you_mean(label, self.classes))
+            or "labels are names of classes, or whole numbers from 0",
         )
 
     def _review(self) -> None:

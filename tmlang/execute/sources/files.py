@@ -31,7 +31,7 @@ class Files:
 
     def path(self, artifact: Artifact) -> Path:
         """Where the artifact lies. Raises TM703 when that is outside the folder of the spec, TM710 when nothing is
-        there."""
+        there, TM712 when it is a pipe or a device."""
         written = Path(artifact.path)
         place = (self.root / written).resolve()
         if written.is_absolute() or not place.is_relative_to(self.root):
@@ -51,6 +51,9 @@ class Files:
                 notes=(f"looked for {place}",) + ((f"beside it lie {', '.join(near)}",) if near else ()),
                 help="paths are relative to the folder of the spec",
             )
+        if not (place.is_file() or place.is_dir()):
+            # Opening a pipe would wait for a writer, and a device has no end.
+            raise stop("TM712", f'"{artifact.path}" is neither a file nor a folder', artifact.origin)
         return place
 
     def verify(self, artifact: Artifact) -> Path:

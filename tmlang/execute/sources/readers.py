@@ -146,13 +146,13 @@ def _array_label(value: Any, data: Data) -> Label:
     if isinstance(value, float):
         if value != value:
             return None
-        if value != int(value):
+        if not value.is_integer():
             raise stop("TM723", f"the label {value} is no whole number", data.read.origin)
         value = int(value)
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if isinstance(value, (bool, int)):
-        return int(value) if value >= 0 else None
+        return int(value)
     return str(value) or None
 
 
