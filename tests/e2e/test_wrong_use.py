@@ -165,6 +165,15 @@ def test_the_output_folder_is_somebody_elses(tmp_path: Path, capsys: pytest.Capt
     assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
 
 
+def test_a_spec_without_an_evaluation_is_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "only.tm").write_text("tm 1\n\nspace px: tensor(2) of real[0, 1] stored as float32\n")
+    assert say(capsys, "check", tmp_path / "only.tm")[0] == 0
+    code, text = say(capsys, "run", tmp_path / "only.tm", "--out", tmp_path / "out")
+    assert code == 1
+    assert "[TM828]" in text
+    assert [p.name for p in tmp_path.iterdir()] == ["only.tm"]
+
+
 def test_a_parameter_that_the_spec_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
     code, text = say(capsys, "run", SPECS / "sensor" / "sensor.tm", "--set", "eps=1/16")
     assert code == 1

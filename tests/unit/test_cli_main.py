@@ -73,6 +73,13 @@ def test_a_fault_of_ours_is_raised_when_asked_for(command: Any, monkeypatch: pyt
         main.entry(["check"])
 
 
+@pytest.mark.parametrize("code", [0, 1, None, "done"])
+def test_code_of_a_spec_that_exits_is_no_result(code: Any, command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    command(raising(SystemExit(code)))
+    assert ended(["check"]) == 1
+    assert f"sys.exit({code!r})" in capsys.readouterr().err
+
+
 def test_an_interrupt_ends_quietly(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
     command(raising(KeyboardInterrupt()))
     assert ended(["check"]) == 130

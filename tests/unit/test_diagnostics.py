@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tmlang.base.source import Source, Span
+from tmlang.base.source import NOWHERE, Source, Span
 from tmlang.diagnostics import render
 from tmlang.diagnostics.fixes import apply_fixes
 from tmlang.diagnostics.model import Diagnostic, Edit, Fix, Label, in_order
@@ -105,6 +105,11 @@ def test_carets_stand_under_their_characters() -> None:
     assert lines[shown + 1][gutter:] == "\t" + " " * 12 + "^^^^"
     assert lines[-1] == "1 error, 1 warning"
     assert "  fix: write 7" in lines
+
+
+def test_what_no_spec_wrote_is_shown_without_a_place() -> None:
+    shown = render.text([Diagnostic("TM822", "the stage e/a wrote to the model", NOWHERE, help="report it")], {})
+    assert shown == "error[TM822]: the stage e/a wrote to the model\n  help: report it\n\n1 error\n"
 
 
 def test_concise_and_json() -> None:

@@ -41,7 +41,7 @@ a first session:
 exit codes: 0 clean, 1 diagnostics, 2 wrong usage. `tmc COMMAND --help` shows the options of a command.
 """
 
-_INTERNAL, _INTERRUPTED, _PIPE = 70, 130, 141
+_USAGE, _INTERNAL, _INTERRUPTED, _PIPE = 2, 70, 130, 141
 _FAULT = """\
 error[TM890]: tmc failed in a way that no spec should be able to cause: {kind}: {text}
   = note: nothing that was printed before this line should be relied on
@@ -70,14 +70,30 @@ def parser(command: str | None) -> tuple[argparse.ArgumentParser, ModuleType | N
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one command. Wrong usage leaves by ``SystemExit(2)`` as argparse has it."""
+    """Run one command. Wrong usage leaves by ``SystemExit(2)`` as argparse has it.
+
+    Raises :class:`~tmlang.diagnostics.stop.Stop` where a command ends otherwise than by returning: only code that a
+    spec names does that, and its exit code is no result.
+    """
     command = next((word for word in argv if not word.startswith("-")), None)
     top, module = parser(command)
     args = top.parse_args(argv)
     assert module is not None  # argparse has refused every other command
-    code: int = module.run(args)
+    try:
+        code: int = module.run(args)
+    except SystemExit as left:
+        if left.code == _USAGE:
+            raise
+        raise _ended(left) from left
     sys.stdout.flush()
     return code
+
+
+def _ended(left: SystemExit) -> Exception:
+    from tmlang.diagnostics.stop import stop
+
+    text = f"the code that the spec names ended the process: sys.exit({left.code!r})"
+    return stop("TM719", text, help="a model returns its outputs, and a file of models is imported: neither may exit")
 
 
 def entry(argv: Sequence[str] | None = None) -> None:

@@ -9,11 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tmlang.base.source import Span
 from tmlang.cli.front import Front, add_settings, exit_code, read_spec, show
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
+    from tmlang.diagnostics.model import Diagnostic
     from tmlang.execute.progress import Progress
     from tmlang.execute.runner import RunOptions, RunResult
     from tmlang.plan.ir import Plan
@@ -81,8 +83,21 @@ def _at_hand(front: Front) -> Front:
     from tmlang.plan.capability import Capabilities
 
     assert front.plan is not None
-    missing = unavailable(front.plan, Capabilities())
+    missing = (*unavailable(front.plan, Capabilities()), *_nothing(front))
     return replace(front, plan=None, diagnostics=(*front.diagnostics, *missing)) if missing else front
+
+
+def _nothing(front: Front) -> tuple[Diagnostic, ...]:
+    """That there is nothing to run: no result is no success."""
+    assert front.plan is not None
+    if front.plan.evaluations:
+        return ()
+    from tmlang.diagnostics.model import Diagnostic
+
+    start = Span(front.path, 0, 0, 1, 1, 1, 1)
+    subject = next((s.name for s in front.plan.subjects), "a_threat")
+    help = f"write what searches or proves: evaluate mine of {subject} {{ attack: … }}"
+    return (Diagnostic("TM828", "the spec has no evaluation, so nothing would be measured", start, help=help),)
 
 
 def _plan(args: argparse.Namespace, plan: Plan) -> tuple[Plan, dict[str, Targets]]:

@@ -80,7 +80,10 @@ def _block(d: Diagnostic, sources: Sources) -> str:
 
 
 def _excerpt(span: Span, words: str, sources: Sources, mark: str) -> list[str]:
-    """The line of ``span`` with ``mark`` under its characters; only the position when the text is not at hand."""
+    """The line of ``span`` with ``mark`` under its characters; only the position when the text is not at hand, and
+    nothing for what no spec wrote."""
+    if not span.file:
+        return []
     source = sources.get(span.file)
     head = f"  --> {span}" if mark == "^" else f"  ::: {span}"
     if source is None:

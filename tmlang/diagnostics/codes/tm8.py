@@ -14,6 +14,7 @@ RULES = (
     Rule("TM825", "a stage failed on some units", "warning"),
     Rule("TM826", "the runner cannot carry this yet"),
     Rule("TM827", "the fresh draws are too few to confirm anything"),
+    Rule("TM828", "there is nothing to run"),
     # Found while a bundle is read or audited.
     Rule("TM840", "this is not the bundle of a finished run"),
     Rule("TM841", "the bundle is not what was sealed"),
