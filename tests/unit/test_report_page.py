@@ -21,7 +21,7 @@ from tmlang.audit.tally import tally_plan
 from tmlang.cli.main import main
 from tmlang.meaning.evaluations import Claim, Measured, Parameter
 from tmlang.meaning.spaces import Cell, Space
-from tmlang.meaning.threats import Ball, Mutable, Property, Rejected, Shift
+from tmlang.meaning.threats import Ball, Goal, Mutable, Property, Rejected, Shift
 from tmlang.meaning.values import Call, Symbol
 from tmlang.report.failures import Pictures
 from tmlang.report.figures import picture_uris, survival_plot
@@ -287,6 +287,15 @@ def test_sweeps_show_both_curves(tmp_path):
     parsed = Page(page(view))
     assert "sweeps" in parsed.ids
     assert "| 0.25 | 100 % | 0 % | — | — |" in markdown(view)
+
+
+def test_what_leaves_the_base_is_told(tmp_path):
+    rows = Rows().clean("u", label=-1).clean("v", target=0, label=0).clean("w", target=0, label=1).attack("w")
+    view = show(tmp_path / "run", plan([evaluation(attack())], [threat(goal=Goal("class", target="0"))]), rows.all)
+    assert view.evaluations[0].headline[:2] == (
+        "1 of 3 examples have no usable label: left out of every count.",
+        "1 of 3 examples show the target already: left out of every count.",
+    )
 
 
 def test_properties_shifts_and_denials_have_their_own_words(tmp_path):

@@ -381,6 +381,16 @@ def test_enumeration_alone_is_both_search_and_proof():
     assert k.get("coverage").low == 1
 
 
+def test_what_gave_up_has_searched_nothing():
+    rows = Rows().clean("u").proof("u", "s", "unknown").clean("v").proof("v", "s")
+    k = tally(evaluation(solver()), threat(), rows.all)
+    assert (k.get("survival").low, k.get("survival").high) == (Fraction(1, 2), 1)
+    assert k.get("attack_coverage").low == Fraction(1, 2)
+    assert k.get("certificate_coverage").low == 1
+    beside = tally(evaluation(attack("a"), solver()), threat(), rows.attack("u", "a").attack("v", "a").all)
+    assert beside.get("survival").low == beside.get("attack_coverage").low == 1
+
+
 def test_a_solver_that_times_out_leaves_the_attacks_finished():
     rows = Rows().clean("u").attack("u", "a").proof("u", "s", "timeout")
     k = tally(evaluation(attack("a"), solver()), threat(), rows.all)
