@@ -32,7 +32,7 @@ class Oracle:
     = -2 where there is none); a decision that takes several draws says so by its ``draws`` and is given (draws, N, H).
     Both contain every step, the decision and the rejection rule of the deployed object, and the network is in
     evaluation mode. ``view``: the object as scores and gradients see it (``through``), where that is another module; it
-    may cost several rows per row (``rows``).
+    may cost several rows per row (``rows``). ``listen`` hears of every count of rows, for progress.
 
     Rows are attributed to units by ``units`` (indices into this batch) where the caller gives them. A library that
     forwards its own batches goes through :meth:`module`: a batch of k*N rows counts k per unit; any other size is
@@ -51,7 +51,9 @@ class Oracle:
         limit: int | None = None,
         used: Sequence[int] | None = None,
         view: nn.Module | None = None,
+        listen: Callable[[int], None] | None = None,
     ) -> None:
+        self._listen = listen
         self._network = network
         self._view = network if view is None else view
         self._rows = int(getattr(self._view, "rows", 1))
@@ -150,6 +152,8 @@ class Oracle:
             raise QueryLimit(f"the limit of {self.limit} queries per example is reached")
         self.queries += add
         self.forwards += add
+        if self._listen is not None:
+            self._listen(int(add.sum()))
 
     def _count_gradients(self, rows: int, units: torch.Tensor | None) -> None:
         self.gradients += self._share(rows, units) * self._rows
@@ -172,6 +176,7 @@ class _UnitView(Oracle):
             units=1,
             limit=parent.limit,
             view=parent._view,
+            listen=parent._listen,
         )
         self.queries = parent.queries[index : index + 1]
         self.forwards = parent.forwards[index : index + 1]

@@ -6,20 +6,43 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from tmlang.diagnostics import render
 from tmlang.diagnostics.model import Diagnostic
+
+
+@dataclass
+class _Stage:
+    """How far a stage is: ``exact`` units are committed, ``shown`` adds what a running batch has done, about."""
+
+    name: str
+    total: int
+    exact: int = 0
+    shown: float = 0.0
+    standing: int | None = None
+    began: float = field(default_factory=lambda: time.monotonic())
+
+    def work(self, units: float) -> None:
+        self.shown = min(self.shown + units, float(self.total))
+
+    def advance(self, units: int, standing: int | None) -> None:
+        self.exact += units
+        self.shown, self.standing = float(self.exact), standing
+
+    def pace(self) -> str:
+        """``18.4 a second, 12 s left, 394 still stand``."""
+        rate = self.shown / max(1e-9, time.monotonic() - self.began)
+        left = self.total - self.shown
+        parts = [f"{rate:.3g} a second"] if rate else []
+        if left and rate:
+            parts.append(f"{left / rate:.0f} s left")
+        if self.standing is not None:
+            parts.append(f"{self.standing} still stand")
+        return ", ".join(parts)
 
 
 class Lines:
@@ -29,37 +52,35 @@ class Lines:
 
     def __init__(self, sources: render.Sources) -> None:
         self._sources = sources
-        self._stage, self._total, self._done = "", 0, 0
-        self._began = self._last = time.monotonic()
+        self._stage = _Stage("", 0)
+        self._told = time.monotonic()
 
     def say(self, text: str) -> None:
-        self._write(text)
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
 
     def found(self, diagnostics: Sequence[Diagnostic]) -> None:
         sys.stderr.write(render.text(diagnostics, self._sources))
 
     def stage(self, name: str, units: int) -> None:
-        self._stage, self._total, self._done = name, units, 0
-        self._began = self._last = time.monotonic()
-        self._write(f"{name}: {units} units" if units else f"{name}: nothing left to do")
+        self._stage, self._told = _Stage(name, units), time.monotonic()
+        self.say(f"{name}: {units} units" if units else f"{name}: nothing left to do")
+
+    def work(self, units: float) -> None:
+        self._stage.work(units)
+        self._tell("about ")
 
     def advance(self, units: int, standing: int | None = None) -> None:
-        self._done += units
-        now = time.monotonic()
-        if self._done < self._total and now - self._last < self.EVERY:
-            return
-        self._last = now
-        rate = self._done / max(1e-9, now - self._began)
-        left = (self._total - self._done) / rate if rate else 0
-        tail = "" if standing is None else f", {standing} still stand"
-        ahead = f", {left:.0f} s left" if self._done < self._total else ""
-        self._write(f"{self._stage}: {self._done} of {self._total}, {rate:.3g} a second{ahead}{tail}")
+        self._stage.advance(units, standing)
+        self._tell("", always=self._stage.exact == self._stage.total)
 
     def close(self) -> None: ...
 
-    def _write(self, text: str) -> None:
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
+    def _tell(self, about: str, *, always: bool = False) -> None:
+        now = time.monotonic()
+        if always or now - self._told >= self.EVERY:
+            self._told, stage = now, self._stage
+            self.say(f"{stage.name}: {about}{stage.shown:.0f} of {stage.total}, {stage.pace()}")
 
 
 class Bar:
@@ -68,16 +89,14 @@ class Bar:
     def __init__(self, sources: render.Sources) -> None:
         self._sources = sources
         self._console = Console(stderr=True, no_color="NO_COLOR" in os.environ, highlight=False)
-        self._progress = Progress(
-            SpinnerColumn(),
+        columns = (
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[standing]}"),
-            console=self._console,
+            TextColumn("{task.fields[pace]}"),
         )
+        self._progress = Progress(SpinnerColumn(), *columns, console=self._console)
+        self._stage = _Stage("", 0)
         self._task: TaskID | None = None
         self._progress.start()
 
@@ -88,18 +107,20 @@ class Bar:
         self._console.print(render.text(diagnostics, self._sources), markup=False, end="")
 
     def stage(self, name: str, units: int) -> None:
-        self._task = self._progress.add_task(name, total=units, rate="", standing="")
+        self._stage = _Stage(name, units)
+        self._task = self._progress.add_task(name, total=units, pace="")
+
+    def work(self, units: float) -> None:
+        self._stage.work(units)
+        self._show()
 
     def advance(self, units: int, standing: int | None = None) -> None:
-        assert self._task is not None
-        self._progress.advance(self._task, units)
-        task = next(t for t in self._progress.tasks if t.id == self._task)
-        speed = task.finished_speed or task.speed
-        self._progress.update(
-            self._task,
-            rate=f"{speed:.3g}/s" if speed else "",
-            standing="" if standing is None else f"{standing} still stand",
-        )
+        self._stage.advance(units, standing)
+        self._show()
 
     def close(self) -> None:
         self._progress.stop()
+
+    def _show(self) -> None:
+        assert self._task is not None
+        self._progress.update(self._task, completed=int(self._stage.shown), pace=self._stage.pace())

@@ -31,13 +31,15 @@ class Searched:
 
 @dataclass(frozen=True)
 class JobMaker:
-    """Makes the jobs of one stage and repeat. ``read``: see :class:`~tmlang.backends.contract.Job`."""
+    """Makes the jobs of one stage and repeat. ``read``: see :class:`~tmlang.backends.contract.Job`; ``listen`` hears of
+    every count of rows."""
 
     arena: Arena
     stage: Stage
     repeat: int
     deadline: float | None
     read: Callable[[Artifact], bytes] | None
+    listen: Callable[[int], None] | None = None
 
     def jobs(self, at: Sequence[int], used: Sequence[int]) -> list[Searched]:
         """One job on the attacked object, or one on each surrogate under ``transfer``."""
@@ -58,6 +60,7 @@ class JobMaker:
             level="white_box",
             units=len(at),
             view=self._view(attacked),
+            listen=self.listen,
         )
         seeds = tuple(derive(self.seed(i), attacked.model.name) for i in at)
         return Searched(attacked, self._job(at, oracle, seeds), False)
@@ -93,6 +96,7 @@ class JobMaker:
             limit=access.queries if limited else None,
             used=used if limited and access.queries_per == "example" else None,
             view=self._view(attacked),
+            listen=self.listen,
         )
 
     def _view(self, attacked: Attacked) -> nn.Module | None:

@@ -18,6 +18,9 @@ class Progress(Protocol):
     def stage(self, name: str, units: int) -> None:
         """A stage over ``units`` begins."""
 
+    def work(self, units: float) -> None:
+        """About so many further units' worth of a running batch is done; :meth:`advance` says it exactly."""
+
     def advance(self, units: int, standing: int | None = None) -> None:
         """``units`` more of the stage are committed; ``standing``: how many of all units no witness has broken yet."""
 
@@ -33,6 +36,8 @@ class Silent:
     def found(self, diagnostics: Sequence[Diagnostic]) -> None: ...
 
     def stage(self, name: str, units: int) -> None: ...
+
+    def work(self, units: float) -> None: ...
 
     def advance(self, units: int, standing: int | None = None) -> None: ...
 

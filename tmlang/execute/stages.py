@@ -53,10 +53,11 @@ class StageRun:
     adapter: Search | Certifier
     deadline: float | None = None
     read: Callable[[Artifact], bytes] | None = None
+    listen: Callable[[int], None] | None = None
 
     @property
     def _maker(self) -> JobMaker:
-        return JobMaker(self.arena, self.stage, self.repeat, self.deadline, self.read)
+        return JobMaker(self.arena, self.stage, self.repeat, self.deadline, self.read, self.listen)
 
     def run(self, at: Sequence[int], used: Sequence[int]) -> Batch:
         """The units ``at`` (indices into the arena), which have ``used`` so many queries before.
