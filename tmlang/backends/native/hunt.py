@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from tmlang.backends.contract import Candidates, Job
+from tmlang.backends.contract import BackendRefusal, Candidates, Job
 from tmlang.backends.failure import Failure
 from tmlang.backends.native.terrain import Terrain
 
@@ -37,6 +37,13 @@ class Hunt:
         if branch not in self._terrains:
             self._terrains[branch] = Terrain.of(self.job.sets, branch, self.job.x.dtype)
         return self._terrains[branch]
+
+    def branches_but_l1(self, who: str) -> list[int]:
+        """The branches that ``who``, which searches no l1 sets, goes over; refused where there is none."""
+        found = [b for b in range(len(self.job.sets.branches)) if self.terrain(b).geometry != "l1"]
+        if not found:
+            raise BackendRefusal(f"{who} searches linf and l2 sets")
+        return found
 
     def generators(self, units: Tensor, draw: int) -> list[torch.Generator]:
         """A fresh source of randomness for each unit, from its own seed and the number of the draw alone."""

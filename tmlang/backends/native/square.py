@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tmlang.backends.contract import BackendRefusal, Candidates, Job
+from tmlang.backends.contract import Candidates, Job
 from tmlang.backends.masks import image_axes
 from tmlang.backends.native.arguments import number, whole
 from tmlang.backends.native.hunt import Hunt
@@ -80,15 +80,13 @@ class Square:
 
     def search(self, job: Job) -> Candidates:
         hunt, frame = Hunt(job), Frame.of(job.sets.space)
-        branches = len(job.sets.branches)
+        branches = hunt.branches_but_l1("native.square")
         for restart in range(whole(job.arguments["restarts"])):
-            for branch in range(branches):
+            for branch in branches:
                 units = hunt.open()
                 if len(units):
                     terrain = hunt.terrain(branch).rows(units)
-                    if terrain.geometry == "l1":
-                        raise BackendRefusal("native.square searches linf and l2 sets")
-                    run = _Run(hunt, frame, terrain, units, restart * branches + branch)
+                    run = _Run(hunt, frame, terrain, units, restart * len(job.sets.branches) + branch)
                     run.go(whole(job.arguments["queries"]), float(number(job.arguments["p_init"])))
         return hunt.result()
 

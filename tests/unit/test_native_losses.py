@@ -1,0 +1,44 @@
+"""The schedule and the losses of the native searches, by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tmlang.backends.contract import BackendRefusal
+from tmlang.backends.native.apgd import checkpoints
+from tmlang.backends.native.losses import cross_entropy, dlr, loss_named, margin
+
+
+def test_checkpoints_are_those_of_the_paper():
+    """p = 0, .22, .41, .57, .70, .80, .87, .93, .99: increments fall by .03 from .22 to .06."""
+    assert checkpoints(100) == [0, 22, 41, 57, 70, 80, 87, 93, 99]
+    assert checkpoints(10) == [0, 3, 5, 6, 7, 8, 9, 10]
+    assert checkpoints(1) == [0, 1]
+
+
+def test_losses_by_hand():
+    scores = torch.tensor([[3.0, 1.0, 2.0, -1.0], [0.0, 4.0, 1.0, 2.0]])
+    label, target = torch.tensor([0, 0]), torch.tensor([3, 2])
+    assert margin(scores, label, None).tolist() == [-1, 4]
+    assert margin(scores, label, target).tolist() == [-4, -3]
+    assert dlr(scores, label, None).tolist() == pytest.approx([-1 / 2, 4 / 3])
+    assert dlr(scores, label, target).tolist() == pytest.approx(
+        [(-1 - 3) / (3 - (1 - 1) / 2), (1 - 0) / (4 - (1 + 0) / 2)]
+    )
+    rest = torch.logsumexp(scores, 1)
+    assert torch.allclose(cross_entropy(scores, label, None), rest - scores[:, 0])
+    assert torch.allclose(cross_entropy(scores, label, target), -(rest - torch.tensor([-1.0, 1.0])))
+
+
+def test_the_ratio_does_not_see_shift_and_scale():
+    scores = torch.randn(5, 6, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(5)
+    assert torch.allclose(dlr(scores, labels, None), dlr(7 * scores - 3, labels, None), atol=1e-5)
+
+
+@pytest.mark.parametrize(("classes", "targeted"), [(2, False), (3, True)])
+def test_the_ratio_needs_its_classes(classes, targeted):
+    with pytest.raises(BackendRefusal, match="needs"):
+        loss_named("dlr", classes, targeted=targeted)
+    loss_named("dlr", classes + 1, targeted=targeted)

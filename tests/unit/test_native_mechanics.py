@@ -1,0 +1,117 @@
+"""Seeds, companions, query limits, deadlines and step sizes of the native searches."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from fractions import Fraction as F
+
+import numpy as np
+import pytest
+import torch
+from backend_support import Case, model, threat, unit_box
+from native_support import linear, run
+from torch import nn
+
+from tmlang.meaning.values import Distance, Quantity, Symbol
+
+
+@pytest.fixture(scope="module")
+def bumpy():
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(8, 24), nn.ReLU(), nn.Linear(24, 24), nn.Tanh(), nn.Linear(24, 5))
+    with torch.no_grad():
+        for p in net.parameters():
+            p.mul_(2)
+    x = np.random.default_rng(0).random((24, 8)).astype(np.float32)
+    case = Case(net, unit_box(8), model(5), x, [0] * 24)
+    case.y = case.decisions(torch.from_numpy(x))
+    return case
+
+
+LENGTH = {
+    "apgd": {"steps": F(12)}, "pgd": {"steps": F(12)}, "apgd_targeted": {"steps": F(12)}, "square": {"queries": F(150)},
+    "fab_targeted": {"steps": F(8)},
+    "coordinates": {"rounds": F(8)},
+    "decision_search": {"steps": F(40)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("attack", "norm"),
+    [(a, n) for a in LENGTH for n in ("linf", "l2", "l1") if n != "l1" or a not in ("square", "decision_search")],
+)  # fmt: skip
+def test_a_unit_does_not_depend_on_its_companions(bumpy, attack, norm):
+    spec = threat(norm, {"linf": F(1, 20), "l2": F(1, 8), "l1": F(1, 4)}[norm])
+    whole = run(attack, bumpy, bumpy.job(spec), **LENGTH[attack])
+    assert 0 < int(whole.offered.sum()) < 24
+    for i in (0, 7, 23):
+        alone = bumpy.job(spec, rows=slice(i, i + 1), seeds=i)
+        found = run(attack, bumpy, alone, **LENGTH[attack])
+        assert bool(found.offered[0]) == bool(whole.offered[i])
+        assert torch.allclose(found.x[0], whole.x[i], atol=1e-5)
+
+
+def test_a_seed_decides_the_start(bumpy):
+    spec = threat("linf", F(1, 20))
+    first, again, other = (run("apgd", bumpy, bumpy.job(spec, seeds=s), steps=F(3)).x for s in (5, 5, 6000))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_global_random_states_stay(bumpy):
+    before = torch.get_rng_state()
+    run("apgd", bumpy, bumpy.job(threat("linf", F(1, 20))), steps=F(3), restarts=F(2))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("attack", ["apgd", "pgd", "apgd_targeted"])
+def test_what_failed_costs_nothing_more(bumpy, attack):
+    """A unit that stands uses all its rows; one that failed stops there."""
+    job = bumpy.job(threat("linf", F(1, 20)))
+    found = run(attack, bumpy, job, steps=F(10), restarts=F(2))
+    full = 1 + 2 * 4 * 11 if attack == "apgd_targeted" else 2 * 11
+    assert (job.oracle.forwards[~found.offered] == full).all()
+    assert (job.oracle.forwards[found.offered] < full).any()
+    assert (job.oracle.gradients[~found.offered] == (2 * 4 * 10 if attack == "apgd_targeted" else 2 * 10)).all()
+
+
+@pytest.mark.parametrize("limit", [0, 1, 7])
+@pytest.mark.parametrize("attack", LENGTH)
+def test_a_query_limit_is_kept(bumpy, attack, limit):
+    job = bumpy.job(threat("linf", F(1, 20)), limit=limit)
+    restarts = {} if attack == "decision_search" else {"restarts": F(2)}
+    found = run(attack, bumpy, job, **LENGTH[attack], **restarts)
+    assert int(job.oracle.queries.max()) <= limit
+    assert found.errors == (None,) * 24
+    if attack != "coordinates":  # it stops where no change of one feature is better
+        assert (job.oracle.queries[~found.offered] >= limit - 1).all()
+
+
+def test_a_deadline_leaves_units_unfinished(bumpy):
+    job = replace(bumpy.job(threat("linf", F(1, 20))), deadline=time.monotonic() - 1)
+    found = run("apgd", bumpy, job, steps=F(10))
+    assert not found.offered.any()
+    assert found.errors == ("timeout",) * 24
+
+
+def test_steps_are_lengths_in_the_space(bumpy):
+    """One step of 1/100 from the original moves every free coordinate by just that."""
+    job = bumpy.job(threat("linf", F(1, 10)))
+    step = {"step_size": Distance(F(1, 25), "px"), "random_start": Symbol("false")}
+    found = run("pgd", bumpy, job, steps=F(1), **step)
+    moved = (found.x - job.x)[found.offered].abs()
+    assert len(moved)
+    inner = (job.x[found.offered] - 0.5).abs() < 0.46
+    assert torch.allclose(moved[inner], torch.tensor(0.04), atol=1e-6)
+
+
+def test_a_share_of_the_radius_is_taken_in_every_branch():
+    from tmlang.backends.native.arguments import in_radii
+    from tmlang.backends.native.terrain import Terrain
+
+    case = linear([[0, 0], [1, 1]], [0, 0], unit_box(2), [[0.5, 0.5]])
+    sets = case.job(threat("l2", F(1, 5))).sets
+    terrain = Terrain.of(sets, 0, torch.float32)
+    assert in_radii(Quantity(F(1, 4), "radii"), terrain).tolist() == [[0.25]]
+    assert in_radii(Distance(F(1, 10), "px"), terrain).tolist() == [[pytest.approx(0.5, rel=1e-5)]]

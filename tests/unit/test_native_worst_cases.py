@@ -1,0 +1,254 @@
+"""Native searches where the worst case is known: linear models, tiny sets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction as F
+
+import numpy as np
+import pytest
+import torch
+from backend_support import threat, unit_box
+from native_support import linear, run, worst_margins
+
+from tmlang.backends.contract import BackendRefusal
+from tmlang.meaning.spaces import Cell, Metric, Ref, Relation
+from tmlang.meaning.threats import Ball, Both, Either, Goal, Mutable, Patch
+from tmlang.meaning.values import Symbol
+
+
+@pytest.mark.parametrize("norm", ["linf", "l1"])
+@pytest.mark.parametrize("attack", ["apgd", "pgd"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_exactly_the_breakable_are_broken(norm, attack, masked):
+    rng = np.random.default_rng(1)
+    space = unit_box(6, features=tuple("abcdef"))
+    weight = rng.normal(size=(2, 6))
+    case = linear(weight, [0.0, -weight[0].sum() / 2 + weight[1].sum() / 2], space, rng.random((60, 6)))
+    spec = threat(norm, F(1, 10) if norm == "linf" else F(1, 4))
+    free = np.ones(6)
+    if masked:
+        spec = replace(spec, mutable=Mutable("features", tuple((n, "any") for n in "abd")))
+        free = np.array([1, 1, 0, 1, 0, 0.0])
+    worst = worst_margins(case, spec.allow, free)
+    job = case.job(spec)
+    found = run(attack, case, job, steps=F(60), restarts=F(2), loss=Symbol("margin"))
+    clear = np.abs(worst) > 2e-3
+    assert clear.sum() > 40
+    assert (worst < 0)[clear].any()
+    assert (worst > 0)[clear].any()
+    assert np.array_equal(found.offered.numpy()[clear], (worst < 0)[clear])
+    at = found.offered.numpy()
+    assert job.sets.rows(np.flatnonzero(at)).inside(found.x[found.offered].numpy()).all()
+    assert (case.decisions(found.x)[found.offered] != case.y[found.offered]).all()
+    assert torch.equal(found.x[~found.offered], job.x[~found.offered])
+
+
+def test_l2_reaches_the_dual_norm():
+    """In the middle of the box the worst margin is the clean one minus r |w|."""
+    rng = np.random.default_rng(2)
+    space = unit_box(5, cells=(Cell("real", F(-9), F(9)),))
+    weight = rng.normal(size=(2, 5))
+    case = linear(weight, [0, 0], space, rng.normal(size=(80, 5)))
+    w = weight[0] - weight[1]
+    clean = np.abs(case.x @ w)
+    worst = clean - 0.5 * np.linalg.norm(w)
+    for attack in ("apgd", "pgd"):
+        found = run(attack, case, case.job(threat("l2", F(1, 2))), steps=F(40), restarts=F(1))
+        clear = np.abs(worst) > 1e-2
+        assert np.array_equal(found.offered.numpy()[clear], (worst < 0)[clear])
+
+
+def test_one_radius_per_feature_and_levels():
+    """Radii 1/4 and 1/16 on steps of 1/16 around the middle: |w| = (1, 3) gives a fall of 1/4 + 3/16 and no more."""
+    cell = Cell("lattice", F(0), F(1), F(1, 16))
+    space = unit_box(2, cells=(cell, cell), layout="each", features=("a", "b"))
+    ball = Ball("linf", "px", None, (("a", F(1, 4)), ("b", F(1, 16))), "feature")
+    for gap, breaks in ((F(7, 16) - F(1, 100), True), (F(7, 16) + F(1, 100), False)):
+        bias = float(gap) + 2.0
+        case = linear([[0, 0], [1, 3]], [bias, 0.0], space, [[0.5, 0.5]])
+        found = run("apgd", case, case.job(replace(threat(), allow=ball)), steps=F(10))
+        assert bool(found.offered[0]) is breaks
+        if breaks:
+            assert found.x.tolist() == [[0.75, 0.5625]]
+
+
+def test_a_targeted_threat_goes_for_its_target():
+    case = linear([[0, 0], [1, 0], [0, 1]], [0.2, 0, 0], unit_box(2), [[0.1, 0.1]])
+    spec = replace(threat("linf", F(1, 5)), goal=Goal("class", "2"))
+    found = run("apgd", case, case.job(spec, target=[2]), steps=F(20))
+    assert case.decisions(found.x).tolist() == [2]
+    nearer = replace(spec, allow=Ball("linf", "px", F(1, 20)))
+    assert not run("apgd", case, case.job(nearer, target=[2]), steps=F(20)).offered[0]
+
+
+def test_a_union_is_searched_branch_by_branch():
+    """Only the l1 branch holds a failing input: it may spend 0.3 on one number."""
+    case = linear([[0, 0, 0], [1, 0, 0]], [0.6, 0], unit_box(3), [[0.4, 0.4, 0.4]])
+    union = Either((Ball("linf", "px", F(1, 10)), Ball("l1", "px", F(3, 10))), ("flat", "spiky"))
+    job = case.job(replace(threat(), allow=union))
+    found = run("pgd", case, job, steps=F(40))
+    assert found.offered.tolist() == [True]
+    assert job.sets.member(found.x.numpy())[0].branch == "spiky"
+    both = replace(threat(), allow=Both(union.parts))
+    assert not run("pgd", case, case.job(both), steps=F(40)).offered[0]
+
+
+def test_a_patch_finds_its_place():
+    """One pixel decides; a patch of two by two at any place reaches it, one in the other corner does not."""
+    weight = np.zeros((2, 16))
+    weight[1, 14] = 4
+    case = linear(weight, [1, 0], unit_box(4, 4), np.full((1, 4, 4), 0.1))
+    anywhere = run("pgd", case, case.job(replace(threat(), allow=Patch("rectangle", 2, 2))), steps=F(40))
+    assert anywhere.offered.tolist() == [True]
+    fixed = run("pgd", case, case.job(replace(threat(), allow=Patch("rectangle", 2, 2, (0, 0)))), steps=F(40))
+    assert fixed.offered.tolist() == [False]
+
+
+@pytest.mark.parametrize(("shape", "changes"), [((6,), {}), ((2, 3), {}), ((2, 1, 3), {"channel_axis": 0})])
+def test_square_needs_scores_only_and_takes_any_layout(shape, changes):
+    """In linf the worst corner of a linear model is reached by windows of one coordinate."""
+    rng = np.random.default_rng(4)
+    weight = rng.normal(size=(2, 6))
+    space = unit_box(*shape, **changes)
+    case = linear(weight, [0, (weight[0] - weight[1]).sum() / 2], space, rng.uniform(0.2, 0.8, (40, *shape)))
+    spec = threat("linf", F(1, 10))
+    worst = worst_margins(case, spec.allow, np.ones(6))
+    job = case.job(spec, level="scores")
+    found = run("square", case, job, queries=F(800), p_init=F(1, 2))
+    clear = np.abs(worst) > 1e-2
+    assert 5 < (worst < 0)[clear].sum() < clear.sum() - 5
+    assert np.array_equal(found.offered.numpy()[clear], (worst < 0)[clear])
+    assert int(job.oracle.gradients.sum()) == 0
+
+
+def test_windows_shrink_as_published():
+    from tmlang.backends.native.square import Frame, share
+
+    assert [share(0.8, k, 10_000) for k in (10, 11, 51, 201, 501, 1001, 2001, 4001, 6001, 8001)] == [
+        0.8 / 2**h for h in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+    ]  # fmt: skip
+    assert share(0.8, 6, 5_000) == 0.4
+    frame = Frame((0, 1, 2), (3, 32, 32), (3, 32, 32))
+    assert frame.window(0.8) == (29, 28)
+    assert frame.window(0.0001) == (1, 1)
+    assert Frame((0,), (1, 1, 20), (20,)).window(0.25) == (1, 5)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+def test_the_nearest_failure_of_a_linear_model(norm):
+    """Without a radius and with edges far away the least distance is the margin over the dual norm of w: |w|_1 for
+    linf, |w|_2, max |w| for l1 (Hoelder)."""
+    rng = np.random.default_rng(5)
+    space = unit_box(5, cells=(Cell("real", F(-9), F(9)),))
+    weight = rng.normal(size=(2, 5))
+    case = linear(weight, [0, 0], space, rng.normal(size=(20, 5)))
+    w = weight[0] - weight[1]
+    dual = {"linf": np.abs(w).sum(), "l2": np.linalg.norm(w), "l1": np.abs(w).max()}[norm]
+    job = case.job(replace(threat(), allow=None, minimize=(norm, "px")))
+    found = run("fab_targeted", case, job, steps=F(15))
+    assert found.offered.all()
+    assert (case.decisions(found.x) != case.y).all()
+    best = np.abs(case.x @ w) / dual
+    distance = job.sets.distances(found.x.numpy())["own"]
+    assert (distance >= best * (1 - 1e-4)).all()
+    assert np.median(distance / best) < 1.01
+
+
+def test_the_nearest_failure_at_the_edge_of_the_box():
+    """One coordinate has no room, one is frozen: x + y + z must exceed 1.8 and only y may still rise by 0.3 > 0.2."""
+    space = unit_box(3, features=("x", "y", "z"))
+    case = linear([[0, 0, 0], [1, 1, 1]], [1.8, 0], space, [[1.0, 0.3, 0.3]])
+    spec = replace(
+        threat(), allow=None, minimize=("linf", "px"), mutable=Mutable("features", (("x", "any"), ("y", "any")))
+    )
+    found = run("fab_targeted", case, case.job(spec), steps=F(10))
+    assert found.x[0, 0] == 1
+    assert found.x[0, 2] == pytest.approx(0.3)
+    assert found.x[0, 1] == pytest.approx(0.5, abs=2e-3)
+
+
+def test_square_in_l2_and_fab_find_what_the_gradient_finds():
+    """The distance to each boundary of a linear model is known; who is clearly within reach of the radius 1 breaks."""
+    rng = np.random.default_rng(6)
+    space = unit_box(4, 4, cells=(Cell("real", F(-9), F(9)),))
+    weight = rng.normal(size=(4, 16)) / 4
+    case = linear(weight, [0] * 4, space, rng.normal(size=(40, 4, 4)))
+    scores = case.x.reshape(40, -1) @ weight.T
+    y = case.y.numpy()
+    others = np.array(
+        [
+            [(scores[i, y[i]] - scores[i, j]) / np.linalg.norm(weight[y[i]] - weight[j]) for j in range(4) if j != y[i]]
+            for i in range(40)
+        ]
+    )
+    need = others.min(axis=1)
+    tries = {"fab_targeted": (0.01, {"steps": F(20)}), "apgd_targeted": (0.01, {"steps": F(40)})}
+    tries["square"] = (0.25, {"queries": F(1500)})
+    for attack, (slack, arguments) in tries.items():
+        found = run(attack, case, case.job(threat("l2", F(1))), **arguments).offered.numpy()
+        assert found[need < 1 - slack].all(), attack
+        assert not found[need > 1].any()
+        assert 5 < found.sum() < 35
+
+
+def test_decisions_are_enough_for_a_corner():
+    """In linf the corner that the weights point to is the worst; turning coordinate after coordinate gets there."""
+    rng = np.random.default_rng(7)
+    weight = rng.normal(size=(2, 6))
+    case = linear(weight, [0, (weight[0] - weight[1]).sum() / 2], unit_box(6), rng.uniform(0.2, 0.8, (40, 6)))
+    spec = threat("linf", F(1, 10))
+    worst = worst_margins(case, spec.allow, np.ones(6))
+    found = run("decision_search", case, case.job(spec, level="decisions"), steps=F(120)).offered.numpy()
+    clear = np.abs(worst) > 1e-2
+    assert 5 < (worst < 0)[clear].sum() < clear.sum() - 5
+    assert np.array_equal(found[clear], (worst < 0)[clear])
+
+
+def test_blocks_are_turned_from_coarse_to_fine():
+    from tmlang.backends.native.decision_search import turn
+
+    turned = [np.flatnonzero((turn(k, 4) < 0)[0].numpy()).tolist() for k in range(8)]
+    assert turned == [[], [0, 1, 2, 3], [0, 1], [2, 3], [0], [1], [2], [3]]
+    assert torch.equal(turn(8, 4), turn(1, 4))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_one_feature_at_a_time_within_relations(seed):
+    """Categories, counts, a one-hot group, a relation and a metric; the whole set is listed to see what can fail."""
+    rng = np.random.default_rng(seed)
+    count, flag = Cell("integer", F(0), F(4), F(1)), Cell("integer", F(0), F(1), F(1))
+    kind = Cell("category", F(0), F(2), F(1), categories=("a", "b", "c"))
+    names = ("few", "many", "kind", "u", "v", "w")
+    space = unit_box(
+        6, cells=(count, count, kind, flag, flag, flag), layout="each", features=names, one_hot=(("u", "v", "w"),),
+        relations=(Relation(Ref("few"), "<=", Ref("many"), text="few <= many"),),
+        metrics=(Metric("m", tuple((n, F(1, 2) if n == "kind" else F(1, 4)) for n in names)),),
+    )  # fmt: skip
+    few = rng.integers(0, 3, 12)
+    choice = np.eye(3, dtype=int)[rng.integers(0, 3, 12)]
+    x = np.column_stack([few, few + rng.integers(0, 3, 12), rng.integers(0, 3, 12), choice])
+    weight = rng.normal(size=(2, 6))
+    case = linear(weight, [0, float((weight[0] - weight[1]) @ x.mean(axis=0))], space, x)
+    job = case.job(replace(threat(), allow=Ball("metric", "px", F(1), metric="m")))
+    found = run("coordinates", case, job, restarts=F(4))
+    truth = []
+    for i in range(12):
+        members = job.sets.enumerate(i, 10_000)
+        assert (members[:, 0] <= members[:, 1]).all()
+        truth.append(bool((case.decisions(torch.from_numpy(members)) != case.y[i]).any()))
+    assert job.sets.inside(found.x.numpy()).all()
+    assert (case.decisions(found.x) != case.y)[found.offered].all()
+    assert sum(found.offered.tolist()) >= 0.8 * sum(truth)
+
+
+@pytest.mark.parametrize("attack", ["square", "decision_search"])
+def test_a_branch_that_a_method_does_not_know_is_left_out(attack):
+    case = linear([[0, 0, 0], [1, 0, 0]], [0.5, 0], unit_box(3), [[0.4, 0.4, 0.4]])
+    spiky, flat = Ball("l1", "px", F(3, 10)), Ball("linf", "px", F(3, 20))
+    job = case.job(replace(threat(), allow=Either((spiky, flat), ("spiky", "flat"))))
+    found = run(attack, case, job)
+    assert found.offered.tolist() == [True]
+    assert "flat" in job.sets.member(found.x.numpy())[0].branch
+    with pytest.raises(BackendRefusal, match="linf and l2"):
+        run(attack, case, case.job(replace(threat(), allow=spiky)))

@@ -1,0 +1,131 @@
+"""Greedy search over one feature at a time: for categories, counts and unlike units under relations.
+
+Every proposal is tested for exact membership before the model is asked, so relations, one-hot groups and a metric hold
+throughout; only scores are needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tmlang.backends.contract import Candidates, Job
+from tmlang.backends.inward import rounded
+from tmlang.backends.native.arguments import whole
+from tmlang.backends.native.hunt import Hunt
+from tmlang.backends.native.losses import margin
+from tmlang.backends.threatset import ThreatSet
+
+if TYPE_CHECKING:
+    from tmlang.plan.capability import Method
+
+Tensor = torch.Tensor
+Values = NDArray[Any]
+
+_SHARES = (1.0, 0.5, 0.25, 1 / 16, 1 / 64)
+"""How far a proposal goes to the end of its coordinate's range."""
+_DRAWS = 3
+"""Proposals at a uniform place of the range."""
+_COORDINATES = 48
+"""Coordinates that are tried in one round; of more a random choice."""
+
+
+class Coordinates:
+    """``native.coordinates``: from the original, then from ``restarts - 1`` random members, take the best change of one
+    feature until nothing gets better or ``rounds`` are over."""
+
+    def __init__(self, row: Method) -> None:
+        self.row = row
+
+    def search(self, job: Job) -> Candidates:
+        hunt = Hunt(job)
+        for restart in range(whole(job.arguments["restarts"])):
+            units = hunt.open()
+            if len(units):
+                _climb(hunt, units, restart, whole(job.arguments["rounds"]))
+        return hunt.result()
+
+
+def _climb(hunt: Hunt, units: Tensor, restart: int, rounds: int) -> None:
+    job = hunt.job
+    draws = [np.random.default_rng((job.seeds[u], restart)) for u in units.tolist()]
+    x = job.sets.rows(units.numpy()).originals.reshape(len(units), -1)
+    if restart:
+        x = _random_members(job.sets.rows(units.numpy()), draws)
+    best = torch.full((len(units),), -torch.inf, dtype=job.x.dtype)
+    proposals, owners = x, np.arange(len(units))
+    for _ in range(rounds):
+        best, x, improved = _ask(hunt, units, proposals, owners, x, best)
+        kept = torch.nonzero(hunt.going(units) & improved).flatten().numpy()
+        if not len(kept):
+            return
+        units, x, best, draws = units[kept], x[kept], best[kept], [draws[i] for i in kept]
+        proposals, owners = _proposals(job.sets.rows(units.numpy()), x, draws)
+        if not len(owners):
+            return
+
+
+def _ask(
+    hunt: Hunt, units: Tensor, proposals: Values, owners: NDArray[np.intp], x: Values, best: Tensor
+) -> tuple[Tensor, Values, Tensor]:
+    """Loss and input of the best proposal of every unit, and where it is better than what was there."""
+    job = hunt.job
+    left = job.oracle.remaining()
+    if left is not None:
+        place = np.arange(len(owners)) - np.searchsorted(owners, owners)
+        fits = place < (left[units] // job.oracle.rows).numpy()[owners]
+        proposals, owners = proposals[fits], owners[fits]
+    rows = units[owners]
+    shown = torch.from_numpy(proposals).to(job.x.dtype).reshape(-1, *job.x.shape[1:])
+    with torch.no_grad():
+        scores, _ = hunt.look(shown, rows)
+    value = margin(scores, job.y[rows], None if job.target is None else job.target[rows])
+    top = torch.full_like(best, -torch.inf).scatter_reduce(0, torch.from_numpy(owners), value, "amax")
+    improved = top > best
+    x = x.copy()
+    for row in np.flatnonzero((value == top[owners]).numpy())[::-1]:
+        if improved[owners[row]]:
+            x[owners[row]] = proposals[row]
+    return torch.where(improved, top, best), x, improved
+
+
+def _proposals(sets: ThreatSet, x: Values, draws: list[np.random.Generator]) -> tuple[Values, NDArray[np.intp]]:
+    """Members that differ from ``x`` (n, size) in one coordinate, and whose they are (ascending)."""
+    lower, upper = (end.reshape(x.shape).astype(np.float64) for end in (sets.lower, sets.upper))
+    found, owners = [], []
+    for i, (own, low, high, source) in enumerate(zip(x, lower, upper, draws, strict=True)):
+        moving = np.flatnonzero(low < high)
+        if len(moving) > _COORDINATES:
+            moving = source.choice(moving, _COORDINATES, replace=False)
+        ways = [own[moving] + s * (end[moving] - own[moving]) for end in (low, high) for s in _SHARES]
+        ways += [low[moving] + u * (high[moving] - low[moving]) for u in source.random((_DRAWS, len(moving)))]
+        tried = np.repeat(own[None].astype(np.float64), len(ways) * len(moving), axis=0)
+        changed = np.tile(moving, len(ways))
+        tried[np.arange(len(tried)), changed] = np.concatenate(ways)
+        found.append(_one_of_each(sets, tried, changed))
+        owners.append(np.full(len(tried), i))
+    of = np.concatenate(owners)
+    start = sets.originals.reshape(x.shape)[of].astype(np.float64)
+    values = rounded(sets, np.concatenate(found), start)
+    keep = sets.rows(of).inside(values.reshape(-1, *sets.space.shape)) & (values != x[of]).any(axis=1)
+    return values[keep], of[keep]
+
+
+def _one_of_each(sets: ThreatSet, tried: Values, changed: NDArray[np.intp]) -> Values:
+    """In a one-hot group the feature that changes becomes the one that is chosen."""
+    for group in sets.space.one_hot:
+        at = np.array([sets.space.features.index(name) for name in group])
+        rows = np.flatnonzero(np.isin(changed, at))
+        tried[np.ix_(rows, at)] = 0
+        tried[rows, changed[rows]] = 1
+    return tried
+
+
+def _random_members(sets: ThreatSet, draws: list[np.random.Generator]) -> Values:
+    """The projections of uniform points of the boxes."""
+    lower, upper = sets.lower.astype(np.float64), sets.upper.astype(np.float64)
+    share = np.stack([source.random(sets.space.shape) for source in draws])
+    return sets.project(lower + share * (upper - lower)).x.reshape(len(sets), -1)
