@@ -86,6 +86,8 @@ class Lines:
 class Bar:
     """A bar per stage with rate, time left and how many units still stand."""
 
+    EVERY = 0.1
+
     def __init__(self, sources: render.Sources) -> None:
         self._sources = sources
         self._console = Console(stderr=True, no_color="NO_COLOR" in os.environ, highlight=False)
@@ -98,6 +100,7 @@ class Bar:
         self._progress = Progress(SpinnerColumn(), *columns, console=self._console)
         self._stage = _Stage("", 0)
         self._task: TaskID | None = None
+        self._shown = 0.0
         self._progress.start()
 
     def say(self, text: str) -> None:
@@ -112,7 +115,8 @@ class Bar:
 
     def work(self, units: float) -> None:
         self._stage.work(units)
-        self._show()
+        if time.monotonic() - self._shown >= self.EVERY:
+            self._show()
 
     def advance(self, units: int, standing: int | None = None) -> None:
         self._stage.advance(units, standing)
@@ -123,4 +127,5 @@ class Bar:
 
     def _show(self) -> None:
         assert self._task is not None
+        self._shown = time.monotonic()
         self._progress.update(self._task, completed=int(self._stage.shown), pace=self._stage.pace())
