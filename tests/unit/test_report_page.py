@@ -304,6 +304,15 @@ def test_properties_shifts_and_denials_have_their_own_words(tmp_path):
         tmp_path / "phi", plan([evaluation(solver(), subject="phi")], [phi]), Rows().clean("x").proof("x", "s").all
     )
     assert view.evaluations[0].headline == ("The property holds: it was proved for every input that it speaks of.",)
+    table = Space("px", (2,), (Cell("real", Fraction(0), Fraction(9), unit="ft"),), features=("rho", "v"))
+    rows = Rows().clean("box", "cw")
+    rows.all[0] = replace(rows.all[0], status="valid", within_scope=True, observed_failure=True, decision=1)
+    whole = replace(plan([evaluation(solver(), subject="phi")], [phi]), spaces=(table,))
+    point = np.array([[1.5, 2]], np.float32)
+    violated = show(tmp_path / "bad", whole, rows.all, originals=point, candidates=point).evaluations[0]
+    assert violated.headline == ("The property is violated: an input was found and replayed.",)
+    assert [c.text for c in violated.failures[0].changes] == ["rho: 1.5 ft", "v: 2 ft"]
+    assert violated.failures[0].decision == "violated"
     fog = Shift("t", "net", "test", Call(("imagecorruptions", "fog")), "wilson", Fraction(95, 100))
     stage = attack("fog", role="corrupt", evidence="estimate", arguments=(("severity", Symbol("high")),))
     rows = Rows().clean("u").attack("u", "fog", "valid", decision=0).clean("v").attack("v", "fog", "valid", decision=1)

@@ -15,8 +15,7 @@ from tmlang.audit.record import REJECTED, Record
 from tmlang.audit.remeasure import exact_values
 from tmlang.audit.show import number
 from tmlang.audit.units import is_witness, stage_label
-from tmlang.meaning.models import Model
-from tmlang.meaning.spaces import Space
+from tmlang.meaning.spaces import Cell, Space
 from tmlang.plan.ir import EvaluationPlan
 
 MOST_ROWS = 40
@@ -25,12 +24,17 @@ MOST_PICTURES = 6
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One feature that moved."""
+    """One feature that moved, or, where nothing did, one feature of the input itself (``after`` empty)."""
 
     feature: str
     before: str
-    after: str
-    change: str
+    after: str = ""
+    change: str = ""
+
+    @property
+    def text(self) -> str:
+        moved = f" → {self.after} ({self.change})" if self.after else ""
+        return f"{self.feature}: {self.before}{moved}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,9 +64,12 @@ class FailureView:
 
 
 def failure_views(
-    bundle: Bundle, evaluation: EvaluationPlan, model: Model, space: Space, records: Sequence[Record]
+    bundle: Bundle, evaluation: EvaluationPlan, classes: Sequence[str], space: Space, records: Sequence[Record]
 ) -> tuple[tuple[FailureView, ...], int]:
-    """The first witness of each broken unit, at most :data:`MOST_ROWS` of them, and how many there are."""
+    """The first witness of each broken unit, at most :data:`MOST_ROWS` of them, and how many there are.
+
+    ``classes``: the names of decisions; those of a property are ``holds`` and ``violated``.
+    """
     first: dict[str, Record] = {}
     for row in records:
         if row.evaluation == evaluation.name and is_witness(row):
@@ -71,7 +78,7 @@ def failure_views(
                 first[row.unit] = row
     rows = list(first.values())
     views = [
-        _view(bundle, evaluation, model, space, row, pictures=i < MOST_PICTURES)
+        _view(bundle, evaluation, classes, space, row, pictures=i < MOST_PICTURES)
         for i, row in enumerate(rows[:MOST_ROWS])
     ]
     return tuple(views), len(rows)
@@ -80,7 +87,7 @@ def failure_views(
 def _view(
     bundle: Bundle,
     evaluation: EvaluationPlan,
-    model: Model,
+    classes: Sequence[str],
     space: Space,
     row: Record,
     *,
@@ -97,8 +104,8 @@ def _view(
             shown = _pictures(space, before, after)
     return FailureView(
         row.unit,
-        class_name(model, row.label),
-        class_name(model, row.decision),
+        class_name(classes, row.label),
+        class_name(classes, row.decision),
         stage_label(evaluation, row),
         _distance(row),
         row.within_access is True,
@@ -110,13 +117,13 @@ def _view(
     )
 
 
-def class_name(model: Model, index: int | None) -> str:
+def class_name(classes: Sequence[str], index: int | None) -> str:
     """The class as the spec names it."""
     if index is None:
         return "no decision"
     if index == REJECTED:
         return "rejected"
-    return model.classes[index] if 0 <= index < len(model.classes) else str(index)
+    return classes[index] if 0 <= index < len(classes) else str(index)
 
 
 def _distance(row: Record) -> str:
@@ -127,17 +134,23 @@ def _distance(row: Record) -> str:
 
 
 def _changes(space: Space, before: Sequence[Fraction], after: Sequence[Fraction]) -> Iterator[Change]:
+    same = list(before) == list(after)
     for i, (a, b) in enumerate(zip(before, after, strict=True)):
-        if a == b:
-            continue
-        cell = space.cell(i)
-        if cell.kind == "category":
-            yield Change(space.features[i], cell.categories[int(a)], cell.categories[int(b)], "—")
-        else:
-            unit = f" {cell.unit}" if cell.unit else ""
-            sign = "+" if b > a else "−"
-            change = f"{sign}{number(abs(b - a))}{unit}"
-            yield Change(space.features[i], number(a, 7) + unit, number(b, 7) + unit, change)
+        cell, name = space.cell(i), space.features[i]
+        if same:
+            yield Change(name, _value(cell, a))
+        elif a != b and cell.kind == "category":
+            yield Change(name, _value(cell, a), _value(cell, b), "—")
+        elif a != b:
+            yield Change(
+                name, _value(cell, a), _value(cell, b), f"{'+' if b > a else '−'}{_value(cell, abs(b - a), 4)}"
+            )
+
+
+def _value(cell: Cell, value: Fraction, digits: int = 7) -> str:
+    if cell.kind == "category":
+        return cell.categories[int(value)]
+    return number(value, digits) + (f" {cell.unit}" if cell.unit else "")
 
 
 def is_picture(space: Space) -> bool:

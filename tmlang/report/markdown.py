@@ -99,7 +99,7 @@ def _failures(e: EvaluationView) -> Iterator[str]:
             f.stage + ("" if f.within_access else " (beyond the declared access)"),
             f.distance,
             str(f.queries),
-            "; ".join((f.candidate, *(f"{c.feature}: {c.before} → {c.after}" for c in f.changes))),
+            "; ".join((f.candidate, *(c.text for c in f.changes))),
         )
         for f in e.failures
     ]

@@ -186,9 +186,8 @@ def _evaluation(
 ) -> EvaluationView:
     subject = plan.subject(evaluation.subject)
     model = plan.model(subject.model)
-    failures: tuple[tuple[FailureView, ...], int] = ((), 0)
-    if not isinstance(subject, Property):
-        failures = failure_views(bundle, evaluation, model, plan.space(model.space), records)
+    classes = ("holds", "violated") if isinstance(subject, Property) else model.classes
+    failures = failure_views(bundle, evaluation, classes, plan.space(model.space), records)
     certified = columns.get("certified")
     curve = _curve(evaluation, subject, records)
     return EvaluationView(
