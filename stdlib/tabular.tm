@@ -14,8 +14,10 @@ space loan {
   where ratio <= 2
   where installment <= loan_amnt
   where open_acc <= total_acc
-  metric minmax { loan_amnt: 1/39500  annual_inc: 1/9999999  int_rate: 1/26  term: mismatch  installment: 1/1716
-                  open_acc: 1/90  total_acc: 1/179 }
+  metric minmax {
+    loan_amnt: 1/39500  annual_inc: 1/9999999  int_rate: 1/26  term: mismatch  installment: 1/1716  open_acc: 1/90
+    total_acc: 1/179
+  }
 } stored as float32 originals must comply
 
 ## An applicant who changes what an applicant can change, by half of all ranges together.

@@ -69,9 +69,12 @@ def test_every_comment_is_kept_in_order() -> None:
 def test_a_long_spec_is_read_in_linear_time() -> None:
     def seconds(lines: int) -> float:
         text = large_spec(lines)
-        start = time.process_time()
-        assert read(text).tree is not None
-        return time.process_time() - start
+        took = []
+        for _ in range(3):  # the shortest: the machine may be busy with something else
+            start = time.process_time()
+            assert read(text).tree is not None
+            took.append(time.process_time() - start)
+        return min(took)
 
     seconds(100)
     assert seconds(8_000) < 12 * max(seconds(1_000), 0.01)

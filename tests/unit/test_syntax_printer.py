@@ -191,9 +191,20 @@ def test_the_difference_is_a_unified_diff() -> None:
     assert unified_diff(source, source.text) == ""
 
 
+MOVED = {
+    "12_acas.tm": [
+        "-  given:   rho >= 1500 'ft', rho <= 1800 'ft', theta >= -0.06 'rad', theta <= 0.06 'rad',",
+        "-          psi >= 3.10 'rad', vown >= 980 'ft/s', vint >= 960 'ft/s'",
+        "+  given:   rho >= 1500 'ft', rho <= 1800 'ft', theta >= -0.06 'rad', theta <= 0.06 'rad', psi >= 3.10 'rad',",
+        "+           vown >= 980 'ft/s', vint >= 960 'ft/s'",
+    ]
+}
+"""The one line of the published specs that is not laid out: it goes on a column too far to the left."""
+
+
 @needs_shared
 @pytest.mark.parametrize("path", shared_specs(wrong=False) + shared_specs(wrong=True), ids=lambda p: p.stem)
-def test_published_specs_keep_their_meaning_and_nearly_their_layout(path) -> None:  # type: ignore[no-untyped-def]
+def test_published_specs_keep_their_meaning_and_their_layout(path) -> None:  # type: ignore[no-untyped-def]
     text = path.read_text(encoding="utf-8")
     tree = read(text).tree
     if tree is None:
@@ -202,7 +213,8 @@ def test_published_specs_keep_their_meaning_and_nearly_their_layout(path) -> Non
     assert read(formatted).tree == tree
     assert laid_out(formatted) == formatted
     changed = [line for line in unified_diff(Source("", text), formatted).splitlines()[2:] if line[:1] in "+-"]
-    assert len(changed) <= 12 or ".wrong-" in path.name
+    if ".wrong-" not in path.name:
+        assert changed == MOVED.get(path.name, [])
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -214,3 +226,49 @@ def test_what_we_ship_is_laid_out(folder: str) -> None:
     assert paths
     for path in paths:
         assert laid_out(path.read_text(encoding="utf-8")) == path.read_text(encoding="utf-8"), path
+
+
+def claims(*lines: str) -> str:
+    return "tm 1\n\n" + "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        claims('claim "a":  survival(e) <= 4 %', 'claim "bc": survival(e) <= 4 %'),
+        claims('claim "one":    survival(e)     <= 4 %', 'claim "second": certified(good) >= 30 %'),
+        claims('claim "a":    survival(e)   <= 4 %', 'claim "b":    certified(f)  >= 30 %', 'claim "c":    holds(v)'),
+        claims('claim "a":  survival(e)  rounds to 4.0 %', 'claim "b":  coverage(e)  rounds to 100 %'),
+    ],
+)
+def test_claims_that_the_author_lined_up_stay(text: str) -> None:
+    assert laid_out(text) == text
+
+
+def test_claims_that_are_not_lined_up_are() -> None:
+    ragged = claims('claim "a": survival(e)  <= 4 %', 'claim "much longer":    certified(e) >=  30 %')
+    assert laid_out(ragged) == claims(
+        'claim "a":            survival(e) <= 4 %', 'claim "much longer":  certified(e) >= 30 %'
+    )
+
+
+def test_comparisons_are_lined_up_with_those_beside_them_only() -> None:
+    """The first and the third stand alike, with another between them."""
+    text = claims(
+        'claim "a":  survival(e)       <= 4 %', 'claim "b":  survival(e) <= 5 %', 'claim "c":  survival(e)       <= 6 %'
+    )
+    assert laid_out(text) == claims(*(f'claim "{c}":  survival(e) <= {n} %' for c, n in zip("abc", "456", strict=True)))
+
+
+def test_a_long_metric_has_its_weights_on_lines_of_their_own() -> None:
+    weights = [f"a_feature_with_a_name_{n}: 1/{n + 2}" for n in range(6)]
+    text = "tm 1\n\nspace s {\n  a:  bytes\n  metric m { " + " ".join(weights) + " }\n}\n"
+    inside = "    " + "  ".join(weights[:3]) + "\n    " + "  ".join(weights[3:]) + "\n"
+    neat = "tm 1\n\nspace s {\n  a:  bytes\n  metric m {\n" + inside + "  }\n}\n"
+    assert laid_out(text) == neat
+    assert laid_out(neat) == neat
+
+
+def test_a_comment_behind_long_code_is_three_blanks_away() -> None:
+    code = 'claim "' + "x" * 60 + '": holds(v)'
+    assert laid_out(f"tm 1\n\n{code} # why\n") == f"tm 1\n\n{code}   # why\n"

@@ -3,29 +3,29 @@
 One clause or member a line, indented by two, its value in the column behind the longest word of the block (words of
 more than 16 characters do not push the others); lines of at most 120 characters where a blank allows it; comments
 behind code in one column; one empty line around every declaration of several lines. Between declarations of one line,
-between clauses and around comments an empty line is kept where the author put one. A comment inside a clause moves
-above it. The layout of a laid-out spec is itself, and its tree is the tree of what was laid out.
+between clauses and around comments an empty line is kept where the author put one. Claims that follow each other have
+their values in one column, the author's if there was one, and comparisons that the author lined up stay so. A comment
+inside a clause moves above it. The layout of a laid-out spec is itself, and its tree is the tree of what was laid out.
 """
 
 from __future__ import annotations
 
 import difflib
-import itertools
 import re
 from typing import NamedTuple
 
 from tmlang.base.source import Source, Span
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.syntax import ast
+from tmlang.syntax.columns import claim_row, claim_rows
 from tmlang.syntax.engine import parse
-from tmlang.syntax.spell import BREAK, CLOSE, OPEN, arguments, braced, group, maybe, spell, words
+from tmlang.syntax.spell import BREAK, CLOSE, OPEN, WIDTH, arguments, group, maybe, spell, width_of, words
 
-WIDTH = 120
 INDENT = "  "
 LONGEST_PAD = 16
 """Longer words do not widen the column of the values."""
 COMMENT_COLUMN = 58
-"""Characters before a comment that stands behind code."""
+"""Characters before a comment that stands behind code, where the code leaves the three blanks before it free."""
 
 
 def format_source(source: Source) -> str | tuple[Diagnostic, ...]:
@@ -46,11 +46,13 @@ def format_tree(tree: ast.Module) -> str:
 
 
 class _Item(NamedTuple):
-    """A clause or a member: where it stood, its word with the colon (or nothing), and its text with break marks."""
+    """A clause or a member: where it stood, its word with the colon (or nothing), and its text with break marks;
+    ``block`` is what it has in braces, which go on lines of their own where the whole is too long for one."""
 
     span: Span
     word: str
     text: str
+    block: str = ""
 
 
 class _Printer:
@@ -65,14 +67,14 @@ class _Printer:
 
     def text(self) -> str:
         declarations = self.tree.declarations
-        columns = _claim_columns(declarations)
+        rows = claim_rows(declarations)
         starts = [d.span.start for d in declarations] + [_END]
         edition = self.tree.edition
         apart = self._comments_of(edition.span, "", None)
         self._put([f"tm {edition.text}"], edition.span, starts[0], apart)
         before: ast.Declaration | None = None
         for number, node in enumerate(declarations):
-            self._declaration(node, columns[number], starts[number + 1], _apart(before, node))
+            self._declaration(node, rows.get(number, ""), starts[number + 1], _apart(before, node))
             before = node
         while self.comments:
             comment = self.comments.pop()
@@ -88,7 +90,7 @@ class _Printer:
         if self.comments:
             following = self.comments[-1].span
             if following.line == where.end_line and where.end <= following.start < until:
-                self.lines[-1] = f"{self.lines[-1]:{COMMENT_COLUMN - 2}}  {_comment(self.comments.pop())}"
+                self.lines[-1] = f"{self.lines[-1]:{COMMENT_COLUMN - 3}}   {_comment(self.comments.pop())}"
 
     def _comments_of(self, item: Span, indent: str, apart: bool | None) -> bool | None:
         """Put the comments before the end of ``item`` above it; whether an empty line is to come before the item."""
@@ -99,8 +101,8 @@ class _Printer:
             apart = None
         return apart
 
-    def _declaration(self, node: ast.Declaration, column: int, until: int, apart: bool | None) -> None:
-        short = _short(node, column)
+    def _declaration(self, node: ast.Declaration, row: str, until: int, apart: bool | None) -> None:
+        short = row or _short(node)
         if short is not None:
             apart = self._comments_of(node.span, "", apart)
             self._put(_fill(short), node.span, until, apart)
@@ -125,6 +127,11 @@ def _comment(comment: ast.Comment) -> str:
 
 
 def _item(item: _Item, width: int) -> list[str]:
+    if item.block:
+        whole = f"{item.text} {{ {item.block} }}"
+        if len(INDENT) + width_of(whole) > WIDTH:
+            return [f"{INDENT}{item.text} {{", *_fill(item.block, INDENT * 2), INDENT + "}"]
+        return _fill(whole, INDENT)
     if not item.word:
         return _fill(item.text, INDENT)
     word = f"{item.word:{width + 2}}" if len(item.word) <= LONGEST_PAD else item.word + " "
@@ -136,7 +143,7 @@ def _fill(text: str, head: str = "") -> list[str]:
     lines = [head]
     anchors = [len(head)]
     for number, piece in enumerate(text.split(BREAK)):
-        size = len(piece.replace(OPEN, "").replace(CLOSE, ""))
+        size = width_of(piece)
         if number and len(lines[-1]) + 1 + size > WIDTH:
             lines.append(" " * anchors[-1])
         elif number:
@@ -160,28 +167,11 @@ def _apart(before: ast.Declaration | None, node: ast.Declaration) -> bool | None
         return None if isinstance(node, ast.Use) else True
     kinds = {type(before), type(node)}
     alike = len(kinds) == 1 or kinds <= {ast.Let, ast.Param}
-    return None if alike and _short(before, 0) is not None and _short(node, 0) is not None else True
+    return None if alike and _short(before) is not None and _short(node) is not None else True
 
 
-def _claim_columns(declarations: tuple[ast.Declaration, ...]) -> list[int]:
-    """Per declaration, the column of the values of the run of claims that it is in."""
-    columns = [0] * len(declarations)
-    start = 0
-    for claims, run in itertools.groupby(declarations, key=lambda d: isinstance(d, ast.Claim)):
-        members = list(run)
-        if claims and len(members) > 1:
-            heads = [len(_claim_head(d)) for d in members if isinstance(d, ast.Claim)]
-            columns[start : start + len(members)] = [max(heads) + 2] * len(members)
-        start += len(members)
-    return columns
-
-
-def _claim_head(node: ast.Claim) -> str:
-    return f"claim {spell(node.text)}:"
-
-
-def _short(node: ast.Declaration, column: int) -> str | None:
-    """A declaration without lines of its own inside; ``column`` is that of the value of a claim."""
+def _short(node: ast.Declaration) -> str | None:
+    """A declaration without lines of its own inside."""
     match node:
         case ast.Use():
             return f"{words('use', node.module)} {arguments(node.names)}"
@@ -192,23 +182,11 @@ def _short(node: ast.Declaration, column: int) -> str | None:
         case ast.Space(body=ast.TensorBody()):
             return words(f"space {node.name.text}:", node.body, *node.modifiers)
         case ast.Claim():
-            return f"{_claim_head(node):{max(0, column - 1)}} {_verdict(node)}"
+            return claim_row(node)
         case ast.Block(clauses=[clause]) if node.span.line == node.span.end_line:
             text = f"{_header(node)} {{ {clause.word.text}: {spell(clause.value)} }}"
             return text if len(text) <= WIDTH else None
     return None
-
-
-def _verdict(node: ast.Claim) -> str:
-    match node.right:
-        case None:
-            test: tuple[ast.Node | str, ...] = ()
-        case ast.RoundsTo():
-            test = (node.right,)
-        case right:
-            test = (node.op or "", right)
-    text = words(node.left, *test, *maybe("population at", node.population))
-    return f"{OPEN}{text}{CLOSE}"
 
 
 def _header(node: ast.Declaration) -> str:
@@ -273,7 +251,10 @@ def _member(node: ast.Node) -> _Item:
         case ast.Feature():
             return _Item(node.span, f"{node.name.text}:", spell(node.cell))
         case ast.Metric():
-            return _Item(node.span, "", f"metric {node.name.text} {braced(map(spell, node.weights), ' ' + BREAK)}")
+            head = f"metric {node.name.text}"
+            if not node.weights:
+                return _Item(node.span, "", head + " {}")
+            return _Item(node.span, "", head, f" {BREAK}".join(map(spell, node.weights)))
     return _Item(node.span, "", spell(node))
 
 

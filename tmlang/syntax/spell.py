@@ -12,11 +12,18 @@ from typing import Any
 from tmlang.syntax import ast
 
 BREAK, OPEN, CLOSE = "\x1f", "\x01", "\x02"
+WIDTH = 120
+"""Characters of a line."""
 
 
 def spell(node: ast.Node) -> str:
     """The text of a node that stands inside a declaration, on one line with break marks."""
     return _SPELL[type(node)](node)
+
+
+def width_of(text: str) -> int:
+    """The characters that a text with marks takes on one line."""
+    return len(text) - text.count(OPEN) - text.count(CLOSE)
 
 
 def words(*parts: str | ast.Node | None) -> str:
