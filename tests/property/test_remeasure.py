@@ -15,7 +15,7 @@ from tmlang.audit.remeasure import broken_rules, distance, exact_values, squared
 from tmlang.backends.threatset import ThreatSet
 from tmlang.diagnostics.stop import Stop
 from tmlang.meaning.spaces import Cell, Delivery, Metric, Ref, Relation, Space
-from tmlang.meaning.threats import Anything, Ball, Both, Either, Mutable, Patch
+from tmlang.meaning.threats import Anything, Ball, Both, Either, Mutable, Patch, Property
 
 UNIT = Cell("real", Fraction(0), Fraction(1))
 BYTES = Cell("integer", Fraction(0), Fraction(255), Fraction(1))
@@ -150,3 +150,14 @@ def test_a_value_off_its_lattice_is_no_value():
     with pytest.raises(ValueError, match="finite"):
         exact_values(image(UNIT), np.full((3, 4, 5), np.nan, np.float32), indices=False)
     assert exact_values(image(STEPS), np.full((3, 4, 5), 51), indices=True)[0] == Fraction(1, 5)
+
+
+def test_the_box_of_a_property():
+    phi = Property("phi", "net", (("temp", "<=", Fraction(3)), ("p", ">=", Fraction(1, 2))), ())
+    inside = [Fraction(1, 2), Fraction(3), Fraction(1), Fraction(0)]
+    assert broken_rules(TABLE, phi, inside, inside) == []
+    outside = [Fraction(1, 4), Fraction(4), Fraction(1), Fraction(0)]
+    assert broken_rules(TABLE, phi, inside, outside) == ["limit of temp", "limit of p"]
+    assert broken_rules(TABLE, phi, inside, [Fraction(1, 2), Fraction(3), Fraction(0), Fraction(0)]) == [
+        "relation p <= count"
+    ]

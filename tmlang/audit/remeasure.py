@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tmlang.meaning.spaces import Arithmetic, Cell, Num, Op, Ref, Relation, Space
-from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Mutable, Patch, Threat, Transform
+from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Mutable, Patch, Property, Threat, Transform
 
 Point = Sequence[Fraction]
 
@@ -60,20 +60,32 @@ def _exact(space: Space, cell: Cell, value: float, index: bool) -> Fraction:
     return number
 
 
-def broken_rules(space: Space, threat: Threat, original: Point, candidate: Point) -> list[str]:
-    """Why ``candidate`` is not in the allowed set of ``original``; empty inside. Raises :class:`CannotMeasure`."""
-    faults = [
-        f"domain of {_label(space, i)}" for i, v in enumerate(candidate) if not _in_cell(delivered_cell(space, i), v)
-    ]
-    faults += [f"mask at {_label(space, i)}" for i in _frozen_moves(space, threat.mutable, original, candidate)]
+def broken_rules(space: Space, subject: Threat | Property, original: Point, candidate: Point) -> list[str]:
+    """Why ``candidate`` is not in the allowed set of ``original``, or in the box of a property; empty inside.
+
+    Raises :class:`CannotMeasure`.
+    """
+    faults = _space_faults(space, candidate)
+    if isinstance(subject, Property):
+        named = dict(zip(space.features, candidate, strict=True))
+        limits = (Relation(Ref(f), op, Num(v), text=f"of {f}") for f, op, v in subject.given)  # type: ignore[arg-type]
+        return faults + [f"limit {limit.text}" for limit in limits if not _obeys(limit, named)]
+    faults += [f"mask at {_label(space, i)}" for i in _frozen_moves(space, subject.mutable, original, candidate)]
+    if subject.allow is not None and not allows(space, subject.allow, original, candidate):
+        faults.append("ball")
+    return faults
+
+
+def _space_faults(space: Space, candidate: Point) -> list[str]:
+    """The rules that every input of the space obeys."""
+    cells = [delivered_cell(space, i) for i in range(space.size)]
+    faults = [f"domain of {_label(space, i)}" for i, v in enumerate(candidate) if not _in_cell(cells[i], v)]
     if space.features:
         named = dict(zip(space.features, candidate, strict=True))
         faults += [f"relation {r.text}" for r in space.relations if not _obeys(r, named)]
         faults += [f"one_hot {' '.join(g)}" for g in space.one_hot if sorted(named[n] for n in g) != _one_of(len(g))]
     if space.delivery is not None and space.delivery.codec == "float16":
         faults += ["delivery as float16" for v in candidate if Fraction(float(np.float16(float(v)))) != v][:1]
-    if threat.allow is not None and not allows(space, threat.allow, original, candidate):
-        faults.append("ball")
     return faults
 
 

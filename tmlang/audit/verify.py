@@ -19,7 +19,8 @@ from tmlang.audit.rejudge import NotRejudged, holds, interval_fault, number, num
 from tmlang.audit.remeasure import CannotMeasure, broken_rules, distance, exact_values, squared
 from tmlang.audit.summary import form_fault
 from tmlang.diagnostics.stop import Stop, stop
-from tmlang.meaning.threats import Ball, Threat
+from tmlang.meaning.spaces import Space
+from tmlang.meaning.threats import Ball, Property, Shift, Threat
 from tmlang.plan.ir import Plan
 
 Json = Mapping[str, Any]
@@ -205,18 +206,18 @@ def _population(raw: Json, claim: Json, rows: Sequence[Record], void: Units, own
 
 def _candidates(bundle: Bundle, plan: Plan, rows: Sequence[Record], found: Audit) -> Iterator[str]:
     """Every saved candidate: measured again against its row, and every counted failure has one."""
-    threats = {e.name: plan.subject(e.subject) for e in plan.evaluations}
+    subjects = {e.name: plan.subject(e.subject) for e in plan.evaluations}
     measured, skipped = 0, set()
     for row in rows:
-        threat = threats.get(row.evaluation)
-        if not isinstance(threat, Threat):
+        subject = subjects.get(row.evaluation)
+        if subject is None or isinstance(subject, Shift):
             continue
         if row.candidate is None:
             if row.observed_failure:
                 yield f"{row.evaluation}, {row.unit}: a failure without the input that fails"
             continue
         try:
-            faults = list(_measure(bundle, plan, threat, row))
+            faults = list(_measure(bundle, plan, subject, row))
             measured += 1
         except CannotMeasure as why:
             skipped.add(str(why))
@@ -228,8 +229,8 @@ def _candidates(bundle: Bundle, plan: Plan, rows: Sequence[Record], found: Audit
     found.unchecked += [f"membership of some saved inputs: {why}" for why in sorted(skipped)]
 
 
-def _measure(bundle: Bundle, plan: Plan, threat: Threat, row: Record) -> Iterator[str]:
-    space = plan.space(plan.model(threat.model).space)
+def _measure(bundle: Bundle, plan: Plan, subject: Threat | Property, row: Record) -> Iterator[str]:
+    space = plan.space(plan.model(subject.model).space)
     assert row.candidate is not None
     stored, original, indices = bundle.candidate(row.candidate)
     start = exact_values(space, original, indices=indices)
@@ -239,19 +240,24 @@ def _measure(bundle: Bundle, plan: Plan, threat: Threat, row: Record) -> Iterato
         if row.within_scope is not False:
             yield f"told as inside its set, and {fault}"
         return
-    broken = broken_rules(space, threat, start, point)
+    broken = broken_rules(space, subject, start, point)
     if row.within_scope is not None and row.within_scope == bool(broken):
         yield f"told as within_scope {row.within_scope}, and " + (
             f"it breaks {broken[0]}" if broken else "it is inside"
         )
+    if isinstance(subject, Threat):
+        yield from _distances(space, row, start, point)
+        if isinstance(subject.allow, Ball) and row.distance is not None:
+            yield from _own_distance(subject.allow, row, start, point, plan)
+
+
+def _distances(space: Space, row: Record, start: list[Fraction], point: list[Fraction]) -> Iterator[str]:
     if row.linf is not None and not _near(row.linf, distance(space, "linf", start, point)):
         yield f"told at linf {row.linf}, and it is at {float(distance(space, 'linf', start, point))}"
     if row.l2 is not None and not _near(row.l2 * row.l2, squared(start, point)):
         yield f"told at l2 {row.l2}, and it is at {float(squared(start, point)) ** 0.5}"
     if row.l0 is not None and row.l0 != distance(space, "l0", start, point):
         yield f"told to change {row.l0} coordinates, and it changes {distance(space, 'l0', start, point)}"
-    if isinstance(threat.allow, Ball) and row.distance is not None:
-        yield from _own_distance(threat.allow, row, start, point, plan)
 
 
 def _own_distance(ball: Ball, row: Record, start: list[Fraction], point: list[Fraction], plan: Plan) -> Iterator[str]:

@@ -108,7 +108,7 @@ def _view(
         class_name(classes, row.decision),
         stage_label(evaluation, row),
         _distance(row),
-        row.within_access is True,
+        row.within_access is not False,
         row.queries,
         "—" if row.seed is None else str(row.seed),
         row.candidate or "—",
