@@ -100,6 +100,39 @@ def test_a_radius_outside_the_range_of_its_threat() -> None:
     assert [c for c, _ in said(text + evaluate)] == ["TM211"]
 
 
+CORRUPTIONS = (
+    *(
+        "gaussian_noise",
+        "shot_noise",
+        "impulse_noise",
+        "defocus_blur",
+        "glass_blur",
+        "motion_blur",
+        "zoom_blur",
+        "snow",
+    ),
+    *("frost", "fog", "brightness", "contrast", "elastic_transform", "pixelate", "jpeg_compression"),
+    *("speckle_noise", "gaussian_blur", "spatter", "saturate"),
+)
+"""Hendrycks and Dietterich (ICLR 2019), the fifteen of the benchmark, and the four that are held out."""
+
+
+def test_the_corruptions_are_the_published_ones() -> None:
+    assert tuple(declared("corruptions", ast.Shift)) == (*CORRUPTIONS, "published")
+    backend = Capabilities().backend("imagecorruptions")
+    assert backend is not None
+    assert tuple(backend.methods) == CORRUPTIONS
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_a_corruption_of_the_library(name: str) -> None:
+    text = USES.format(space="rgb32_bytes", module="corruptions", name=name, classes="classes(10)")
+    evaluate = f"evaluate e of {name}(net: net, images: images, severity: SEVERITY) {{ seed: 0 }}\n"
+    assert said(text + evaluate.replace("SEVERITY", "3")) == []
+    assert [c for c, _ in said(text + evaluate.replace("SEVERITY", "5/2"))] == ["TM504"]
+    assert [c for c, _ in said(text.replace("rgb32_bytes", "rgb32") + evaluate.replace("SEVERITY", "3"))] == ["TM516"]
+
+
 def test_corruptions_take_a_severity() -> None:
     text = """tm 1
 use std.spaces (rgb32_bytes)
