@@ -27,7 +27,7 @@ env: $(INSTALLED)
 
 $(INSTALLED): $(LOCK) pyproject.toml setup.py
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is needed; PYTHON=/path/to/python3.11 names another one"; exit 1; }
-	@echo "== $(VENV): installing the pins of $(LOCK) (about 1.7 GB, two minutes)"
+	@echo "== $(VENV): installing the pins of $(LOCK) (about 2 GB, two minutes)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --no-deps -r $(LOCK)
 	@$(BIN)/python -c "import torch" 2>/dev/null || { \
