@@ -65,7 +65,7 @@ def _plain(value: object) -> str:
 
 
 def _backend(backend: Backend) -> Iterator[str]:
-    there = "installed" if find_spec(backend.module) else f"missing: pip install 'tmlang[{backend.extra}]'"
+    there = "installed" if find_spec(backend.module) else f"missing: {backend.install}"
     yield f"{backend.name}: {backend.library} {backend.version}, {there}"
     for method in backend.methods.values():
         sets = ", ".join(method.norms) or "-"

@@ -33,7 +33,7 @@ def _stage(stage: Stage, backend: Backend | None) -> Diagnostic | None:
             "TM510",
             f"{method.path} needs {backend.library} {backend.version}, which is not installed",
             stage.origin,
-            help=f"pip install 'tmlang[{backend.extra}]'",
+            help=backend.install,
         )
     return None
 

@@ -154,13 +154,15 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One manifest. ``module`` is what must be importable for it to run, ``extra`` what to install."""
+    """One manifest. ``module`` is what must be importable for it to run, ``extra`` the extra of tmlang that brings it,
+    ``install`` the command that does."""
 
     name: str
     library: str
     version: str
     module: str
     extra: str
+    install: str
     methods: Mapping[str, Method]
 
     def method(self, name: str) -> Method | None:

@@ -42,7 +42,7 @@ def read_manifest(text: str, file: str) -> Backend:
         raise ManifestError(f"{file}: {error}") from error
     _only(raw, {"backend", "defaults", "method"}, file)
     head = raw.get("backend", {})
-    _only(head, {"name", "library", "version", "import", "extra"}, f"{file} [backend]")
+    _only(head, {"name", "library", "version", "import", "extra", "install"}, f"{file} [backend]")
     if head.get("name") != Path(file).stem:
         raise ManifestError(f"{file}: [backend] name must be the name of the file")
     defaults = raw.get("defaults", {})
@@ -54,7 +54,8 @@ def read_manifest(text: str, file: str) -> Backend:
         module, library, version, extra = (head[key] for key in ("import", "library", "version", "extra"))
     except KeyError as missing:
         raise ManifestError(f"{file}: [backend] has no {missing}") from None
-    return Backend(head["name"], library, version, module, extra, methods)
+    install = head.get("install", f"pip install 'tmlang[{extra}]'")
+    return Backend(head["name"], library, version, module, extra, install, methods)
 
 
 def _merged(defaults: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
