@@ -15,7 +15,8 @@ from tmlang.audit.verify import audit
 from tmlang.cli.main import main
 from tmlang.diagnostics.stop import Stop
 from tmlang.meaning.evaluations import Claim, Measured, RoundsTo
-from tmlang.meaning.models import Data, Take, Truth
+from tmlang.meaning.models import Data, Randomness, Take, Truth
+from tmlang.meaning.threats import Success
 from tmlang.meaning.values import Artifact, Call
 
 CLAIMS = (
@@ -186,6 +187,19 @@ def test_a_changed_plan_is_another_plan(tmp_path):
     (path / "plan.json").write_bytes(b"{}")
     with pytest.raises(Stop, match=r"plan\.json"):
         audit(path)
+
+
+@pytest.mark.parametrize(("errors", "holds"), [(11, False), (12, True)])
+def test_a_random_object_is_broken_only_by_the_binomial_test(tmp_path, errors, holds):
+    """P[Bin(12, 1/2) >= 12] = 1/4096 and P[>= 11] = 13/4096; the level 1/100 is shared by four units: 1/400."""
+    model = replace(PLAN.models[0], random=Randomness("per_request"))
+    success = Success("error_probability", Fraction(1, 2), Fraction(99, 100), 12)
+    p = plan([evaluation(attack())], [threat(success=success)], models=(model,))
+    made = Rows().clean("v").attack("v").clean("w").attack("w").clean("x").attack("x").clean("u")
+    drawn = {"draws": 12, "errors": errors}
+    made.attack("u", outcome="broken", candidate="candidates/000001.safetensors#0", **BROKEN, **drawn)
+    found = faults(honest(tmp_path / "run", p=p, records=made.all))
+    assert (found == []) == holds
 
 
 def test_the_tail_of_a_binomial_by_hand():

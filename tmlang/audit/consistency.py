@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import comb
@@ -23,6 +24,7 @@ def row_faults(plan: Json, rows: Sequence[Record]) -> Iterator[str]:
             yield f"{row.unit}: the plan has no evaluation `{row.evaluation}`"
         else:
             units.setdefault((row.evaluation, row.unit), []).append(row)
+    bases = Counter(name for (name, _), rows in units.items() if rows[0].label >= 0 and rows[0].label != rows[0].target)
     for (name, unit), of_unit in units.items():
         evaluation = evaluations[name]
         subject = subjects[evaluation["subject"]]
@@ -30,7 +32,7 @@ def row_faults(plan: Json, rows: Sequence[Record]) -> Iterator[str]:
         where = f"{name}, {unit}"
         yield from (f"{where}: {fault}" for fault in _unit_faults(evaluation, of_unit))
         if subject["is"] == "Threat":
-            faults = (f for row in of_unit for f in _threat_faults(subject, row, random=random))
+            faults = (f for row in of_unit for f in _threat_faults(subject, row, bases[name], random=random))
             yield from (f"{where}: {fault}" for fault in faults)
             yield from (f"{where}: {fault}" for fault in _query_faults(evaluation, subject, of_unit))
 
@@ -64,7 +66,7 @@ def _unit_faults(evaluation: Json, rows: Sequence[Record]) -> Iterator[str]:
             yield f"`{label}` has repeat {row.repeat} of {evaluation['repeats']}"
 
 
-def _threat_faults(subject: Json, row: Record, *, random: bool) -> Iterator[str]:
+def _threat_faults(subject: Json, row: Record, base: int, *, random: bool) -> Iterator[str]:
     """Failure follows from decision, label, target and the rejection rule; nothing fails outside the set."""
     if not random and row.clean != "cu" and row.label >= 0:
         expected = {row.label: "cc", -1: "cr"}.get(-2 if row.clean_decision is None else row.clean_decision, "cw")
@@ -78,7 +80,7 @@ def _threat_faults(subject: Json, row: Record, *, random: bool) -> Iterator[str]
         yield f"a failure is told of a {row.status} candidate of a {row.clean} unit"
         return
     if random:
-        if row.observed_failure and not _confirmed(subject["success"], row):
+        if row.observed_failure and not _confirmed(subject["success"], row, base):
             yield f"{row.errors} failures in {row.draws} draws confirm nothing at the stated level"
         return
     expected_failure = fails(subject, row)
@@ -98,11 +100,11 @@ def fails(subject: Json, row: Record) -> bool | None:
     return row.decision != row.label and (row.decision != -1 or rejected == "fail")
 
 
-def _confirmed(success: Json | None, row: Record) -> bool:
-    """The exact binomial test at the level of one candidate, the least that any correction demands."""
+def _confirmed(success: Json | None, row: Record, base: int) -> bool:
+    """The exact binomial test, shared out over all units as if each had one candidate: the least that is demanded."""
     if success is None or success["kind"] != "error_probability" or row.draws is None or row.errors is None:
         return False
-    threshold, level = Fraction(success["threshold"]), 1 - Fraction(success["confidence"])
+    threshold, level = Fraction(success["threshold"]), (1 - Fraction(success["confidence"])) / base
     return upper_tail(row.errors, row.draws, threshold) <= level
 
 
