@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+import sys
 from dataclasses import replace
 from fractions import Fraction
 from html.parser import HTMLParser
@@ -19,6 +20,7 @@ from tmlang.audit.bundle import Bundle
 from tmlang.audit.claims import judge_plan
 from tmlang.audit.tally import tally_plan
 from tmlang.cli.main import main
+from tmlang.diagnostics.stop import Stop
 from tmlang.meaning.evaluations import Claim, Measured, Parameter
 from tmlang.meaning.spaces import Cell, Space
 from tmlang.meaning.threats import Ball, Goal, Mutable, Property, Rejected, Shift
@@ -344,3 +346,16 @@ def test_the_report_is_part_of_the_seal_and_can_be_made_again(tmp_path, capsys):
     assert "report.html" in capsys.readouterr().out
     assert (tmp_path / "out/report.html").read_text() == sealed.text("report.html")
     assert (tmp_path / "out/report.md").read_text() == sealed.text("report.md")
+
+
+@pytest.mark.parametrize("library", ["jinja2", "matplotlib"])
+def test_without_the_extra_there_is_the_text_and_a_word_about_the_page(tmp_path, monkeypatch, library):
+    for name in [m for m in sys.modules if m in ("tmlang.report.page", "tmlang.report.figures")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    bundle = make_bundle(tmp_path / "run", WORKED, candidates(worked_example()))
+    with pytest.raises(Stop) as stopped:
+        write_into(bundle)
+    assert stopped.value.diagnostics[0].code == "TM510"
+    assert "tmlang[report]" in (stopped.value.diagnostics[0].help or "")
+    assert list(bundle.files())[-1] == "report.md"
