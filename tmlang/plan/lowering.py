@@ -52,9 +52,7 @@ def match(program: Program, capabilities: Capabilities) -> tuple[Diagnostic, ...
     return _matched(program, capabilities)[1]
 
 
-def _matched(
-    program: Program, capabilities: Capabilities
-) -> tuple[tuple[EvaluationPlan, ...], tuple[Diagnostic, ...]]:
+def _matched(program: Program, capabilities: Capabilities) -> tuple[tuple[EvaluationPlan, ...], tuple[Diagnostic, ...]]:
     matcher = Matcher(program, capabilities)
     subjects = {subject.name: subject for subject in program.subjects}
     evaluations = tuple(part for e in program.evaluations for part in _evaluation(e, subjects, matcher))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import inf
 
 from tmlang.base.frozen import dataclass
 from tmlang.diagnostics.model import Diagnostic, Edit, Fix, Label, has_errors
@@ -18,6 +19,7 @@ from tmlang.meaning.values import Call, Value
 from tmlang.plan.arguments import Resolution, path_span
 from tmlang.plan.asked import balls, without_gradient
 from tmlang.plan.capability import Capabilities, Carried, Method
+from tmlang.plan.cost import unit_cost
 from tmlang.plan.formula import first_known
 from tmlang.plan.support import Obstacle, carries_words, grants, support
 from tmlang.plan.written import number
@@ -93,18 +95,29 @@ class Matcher:
         return Match(method, arguments, tuple(resolution.numbers().items()), carried.lowering, carried.reasons)
 
     def look_at_all(self, matches: Sequence[tuple[StageCall, Match]], subject: Subject) -> None:
-        """What only the attacks of an evaluation together show: warn when all of them have gradients and look for the
-        nearest failure, and the threat asks at a radius, which none of them takes into account."""
-        attacks = [(call, match.method) for call, match in matches if match.method.role == "attack"]
-        weak = attacks and all(m.minimal and m.access == "white_box" for _, m in attacks)
-        if weak and isinstance(subject, Threat) and subject.minimize is None:
-            call, method = attacks[0]
+        """What only the attacks of an evaluation together show."""
+        attacks = [(call, match) for call, match in matches if match.method.role == "attack"]
+        if not attacks or not isinstance(subject, Threat) or any(m.method.access != "white_box" for _, m in attacks):
+            return
+        call, match = attacks[0]
+        path = match.method.path
+        if all(m.method.minimal for _, m in attacks) and subject.minimize is None:
             self._say(
                 "TM517",
-                f"{method.path} looks for the nearest failure, and `{subject.name}` asks at a radius",
+                f"{path} looks for the nearest failure, and `{subject.name}` asks at a radius",
                 call.call,
                 notes=("its result does not depend on the radius: what it finds farther away is not counted",),
                 help="add an attack that searches at the radius, or ask for distances with `minimize:`",
+            )
+        if all(_steps(m, subject) <= 1 for _, m in attacks):
+            self._say(
+                "TM519",
+                f"{path} takes one step along one gradient, and no attack beside it searches further",
+                call.call,
+                notes=(
+                    "a model that hides its gradient at the original alone survives this, and falls to the next step",
+                ),
+                help="add native.apgd(steps: 100) for many steps, and native.square() for none of its gradients",
             )
 
     def _method(self, call: Call) -> Method | None:
@@ -236,6 +249,12 @@ class Matcher:
         help: str | None = None,
     ) -> None:
         self.diagnostics.append(Diagnostic(code, message, path_span(call), labels, notes, help))
+
+
+def _steps(match: Match, subject: Subject) -> float:
+    """Gradients that a unit costs, as far as they are known."""
+    backward = unit_cost(match.method, dict(match.numbers), subject).backward
+    return inf if backward is None else backward
 
 
 def _chain(obstacle: Obstacle) -> str:

@@ -29,5 +29,6 @@ threat linf8 on victim over test {
 
 evaluate aa of linf8 {
   attack:  fgsm = torchattacks.FGSM()
+  attack:  pgd = torchattacks.PGD(steps: 10)
   seed:    0
 }

@@ -30,5 +30,6 @@ claim "survival": survival(aa) >= 40 %
 
 evaluate aa of linf8 {
   attack:  fgsm = torchattacks.FGSM(mask: "m.npy")
+  attack:  pgd = torchattacks.PGD(steps: 10)
   seed:    0
 }

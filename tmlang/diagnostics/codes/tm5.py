@@ -21,4 +21,5 @@ RULES = (
     Rule("TM516", "the method needs inputs of another form"),
     Rule("TM517", "attacks that look for the nearest failure are asked at a radius", "warning"),
     Rule("TM518", "the method is known to miss failures", "warning"),
+    Rule("TM519", "the attacks together are too weak to say anything", "warning"),
 )
