@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Tensor = torch.Tensor
 
+
 @dataclass(frozen=True)
 class Problem:
     """What is to be bounded. ``x``, ``low``, ``high`` (N, *shape) float64; ``ball`` (norm, radius) where a whole ball
