@@ -114,6 +114,9 @@ class Asserted(nn.Module):
     def gradient_stops(self) -> tuple[str, ...]:
         return self.deployed.gradient_stops
 
+    def reseed(self, seed: int) -> None:
+        self.deployed.reseed(seed)
+
     def raw(self, x: Tensor) -> Tensor:
         """(n, K) what the outputs of the classes are, before any decision reads them."""
         raw = self.deployed.raw(x)

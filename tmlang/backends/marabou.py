@@ -1,12 +1,13 @@
 """Complete answers by Marabou 2.0.0: is there an input of the box that fails?
 
 The solver is believed in one direction at a time. ``unsat`` counts when the question was a little wider than F (scores
-within :func:`_margin` of failing are failures too), the network that it read computes what the object computes, all
+within ``margin`` of failing are failures too), the network that it read computes what the object computes, all
 operations are of those whose answers were tested, and a search of ours found nothing. A point that it offers is a
 candidate like any other and is replayed; where it does not fail, a second question asks for one that fails by
 :data:`CLEARLY`, and else the unit stays unknown.
 
-Measured (digits, 64-32-32-10 and a small CNN): one query for each wrong class is faster than a disjunction over all.
+Measured on digits, an MLP and a small CNN: one query for each wrong class takes as long as one disjunction over them
+(0.16 s against 0.19 s, 14.7 s against 15.0 s for 4 images), and it may stop at the first class that wins.
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ class Query:
             gap = rounding_gap(network.deployed if isinstance(network, Asserted) else network, asked.folded, job.x)
             with tempfile.TemporaryDirectory(prefix="tmlang-marabou-") as folder:
                 path = Path(folder) / "network.onnx"
-                operations = export(asked.folded.body, job.x[:1].double(), path)
+                operations, scale = export(asked.folded.body, job.x[:1].double(), path)
                 with Marabou(path, int(job.arguments["memory"])) as solver:
-                    run = _Run(job, asked, solver, 2 * gap, smooth=bool(operations & SMOOTH))
+                    run = _Run(job, asked, solver, 2 * gap, scale, smooth=bool(operations & SMOOTH))
                     answers = [run.unit(i) for i in range(len(job.x))]
         margin = torch.tensor([2 * gap if a.word == "certified" else torch.nan for a in answers], dtype=torch.float64)
         words, messages = tuple(a.word for a in answers), tuple(a.message for a in answers)
@@ -89,19 +90,22 @@ def _candidates(job: Job, answers: Sequence[Answer]) -> Candidates:
 
 @dataclass
 class _Run:
-    """One batch. ``margin``: how much wider than F the first question is, more than the gap. ``smooth``: there are
-    operations on which the solver was wrong, so it may refute and never prove."""
+    """One batch. ``margin``: how much wider than F the first question is, more than the gap. ``scale`` (size,): the
+    solver's units. ``smooth``: there are operations on which the solver was wrong, so it may refute and never prove."""
 
     job: Job
     asked: Question
     solver: Marabou
     margin: float
+    scale: Tensor
     smooth: bool
     checked: bool = field(default=False)
 
     def __post_init__(self) -> None:
+        """``low``, ``high`` (N, size): the boxes in the solver's units."""
         low, high = self.job.sets.outward_box()
-        self.low, self.high = low.reshape(len(low), -1), high.reshape(len(high), -1)
+        scale = self.scale.numpy()
+        self.low, self.high = low.reshape(len(low), -1) / scale, high.reshape(len(high), -1) / scale
 
     def unit(self, i: int) -> Answer:
         """Whatever the process does is an outcome of the unit."""
@@ -136,7 +140,7 @@ class _Run:
             return
         points = probes(self.job, 0)
         expected = self.asked.folded.body(points)
-        answer = self.solver.ask({"points": points.flatten(1).tolist()}, 60.0 * len(points))
+        answer = self.solver.ask({"points": (points.flatten(1) / self.scale).tolist()}, 60.0 * len(points))
         if "failed" in answer:
             raise BackendRefusal(f"Marabou does not evaluate this network: {answer['failed']}")
         for row, outputs in zip(expected, answer["outputs"], strict=True):
@@ -195,7 +199,9 @@ class _Run:
         """The point as a member of the set, and whether it fails in real arithmetic there."""
         sets = self.job.sets.rows([i])
         with np.errstate(over="ignore"):
-            member = sets.project(np.array(x, dtype=sets.originals.dtype).reshape(sets.originals.shape)).x
+            member = sets.project(
+                (np.array(x) * self.scale.numpy()).astype(sets.originals.dtype).reshape(sets.originals.shape)
+            ).x
         scores = self.asked.folded.scores(torch.from_numpy(member).double())
         return member[0], bool(self.asked.slack(i, scores)[0] > 0)
 

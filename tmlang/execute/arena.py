@@ -15,11 +15,12 @@ from tmlang.diagnostics.model import Diagnostic, has_errors
 from tmlang.diagnostics.stop import stop
 from tmlang.execute.confirm import Confirmation, Confirmed
 from tmlang.execute.probes import probe_all, probe_range
+from tmlang.execute.properties import make_box
 from tmlang.execute.rows import clean_row
 from tmlang.execute.sources.data import LoadedData
 from tmlang.execute.units import Unit, clean_pass, make_units
 from tmlang.execute.world import Attacked, World
-from tmlang.meaning.threats import Subject, Threat
+from tmlang.meaning.threats import Property, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan
 from tmlang.plan.lock import Targets
 
@@ -29,7 +30,8 @@ class Arena:
     """``units`` of one evaluation and, row-aligned, their ``sets``, originals ``x``, labels ``y`` and ``target``
     (``None`` untargeted). ``reviewed``: per unit whether its label was (``None``: the truth is no review).
     ``surrogates``: the models that candidates are transferred from. ``confirmation``: how witnesses of a random object
-    are confirmed. ``searching`` and ``replaying`` add up the seconds of the stages and of the recheck."""
+    are confirmed. ``asserts``: it is about a property, and an original that fails is a witness. ``searching`` and
+    ``replaying`` add up the seconds of the stages and of the recheck."""
 
     evaluation: EvaluationPlan
     threat: Threat
@@ -43,6 +45,7 @@ class Arena:
     clean_seconds: float
     surrogates: tuple[Attacked, ...] = ()
     confirmation: Confirmation | None = None
+    asserts: bool = False
     searching: float = 0.0
     replaying: float = 0.0
 
@@ -61,6 +64,10 @@ class Arena:
         classes = self.attacked.model.classes
         return tuple((u.example, classes[u.target]) for u in self.units if u.target is not None)
 
+    def clean_kept(self) -> list[np.ndarray | None]:
+        """Per unit the original (*shape) where its own row keeps it: one that violates a property."""
+        return [self.x[i].numpy() if self.asserts and u.clean == "cw" else None for i, u in enumerate(self.units)]
+
     def clean_rows(self) -> list[Record]:
         """The units' own rows."""
         share = self.clean_seconds / max(1, len(self.units))
@@ -72,6 +79,7 @@ class Arena:
                 broken_rule=self.sets.broken[i],
                 reviewed=None if self.reviewed is None else self.reviewed[i],
                 seconds=share,
+                asserts=self.asserts,
             )
             for i, unit in enumerate(self.units)
         ]
@@ -99,7 +107,10 @@ def make_arena(evaluation: EvaluationPlan, world: World) -> tuple[Arena | None, 
 
     Raises :class:`~tmlang.diagnostics.stop.Stop` where model, data or set cannot be made.
     """
-    threat = carried(world.plan.subject(evaluation.subject), evaluation)
+    subject = world.plan.subject(evaluation.subject)
+    if isinstance(subject, Property):
+        return _property_arena(evaluation, subject, world)
+    threat = carried(subject, evaluation)
     attacked, data = world.model(threat.model), world.data(threat)
     stages = evaluation.stages
     gradients = any(s.role == "attack" and s.access == "white_box" and s.through is None for s in stages)
@@ -116,6 +127,18 @@ def make_arena(evaluation: EvaluationPlan, world: World) -> tuple[Arena | None, 
     arena = _aligned(evaluation, threat, attacked, units, sets, data, world, passed.seconds)
     arena.confirmation = confirmation
     arena.surrogates = tuple(world.model(name) for name in threat.access.surrogates)
+    return arena, found
+
+
+def _property_arena(
+    evaluation: EvaluationPlan, subject: Property, world: World
+) -> tuple[Arena | None, list[Diagnostic]]:
+    box, found = make_box(evaluation, subject, world)
+    if box is None:
+        return None, found
+    x, y = torch.from_numpy(box.sets.originals), torch.tensor([box.unit.label])
+    arena = Arena(evaluation, box.threat, box.attacked, [box.unit], box.sets, x, y, None, None, box.seconds)
+    arena.asserts = True
     return arena, found
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from tmlang.backends.asserted import Asserted
 from tmlang.backends.decision import Decision
 from tmlang.backends.deployed import Deployed
 from tmlang.execute.guard import state_hash
@@ -44,7 +45,7 @@ class Evaluator:
     ``repeatable``: E gave bitwise equal outputs whenever it was asked twice (see :meth:`probe`).
     """
 
-    def __init__(self, deployed: Deployed, decision: Decision) -> None:
+    def __init__(self, deployed: Deployed | Asserted, decision: Decision) -> None:
         self.deployed = deployed
         self.decision = decision
         self.repeatable = False

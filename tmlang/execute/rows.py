@@ -42,12 +42,23 @@ def _base(evaluation: str, stage: str, unit: Unit) -> Record:
 
 
 def clean_row(
-    evaluation: str, unit: Unit, threat: Threat, *, broken_rule: str | None, reviewed: bool | None, seconds: float
+    evaluation: str,
+    unit: Unit,
+    threat: Threat,
+    *,
+    broken_rule: str | None,
+    reviewed: bool | None,
+    seconds: float,
+    asserts: bool = False,
 ) -> Record:
-    """The unit's own row. ``broken_rule``: what an exempt original breaks of its own set."""
+    """The unit's own row. ``broken_rule``: what an exempt original breaks of its own set. ``asserts``: an original that
+    fails is itself a witness."""
     failed = unit.clean in ("cw", "cr")
+    witness = asserts and unit.clean == "cw" and broken_rule is None
     return replace(
         _base(evaluation, CLEAN_STAGE, unit),
+        status="valid" if witness else "none",
+        observed_failure=True if witness else None,
         decision=None if unit.decision == NO_DECISION else unit.decision,
         rejected=unit.decision == REJECTED,
         within_scope=broken_rule is None,

@@ -28,7 +28,7 @@ from tmlang.execute.ledger import Ledger
 from tmlang.execute.output import RunFolder, environment, identity
 from tmlang.execute.progress import Progress, Silent
 from tmlang.execute.sources.files import LIMIT
-from tmlang.execute.stages import Batch, StageRun
+from tmlang.execute.stages import Batch, Kept, StageRun
 from tmlang.execute.world import World
 from tmlang.plan.ir import Plan, Stage
 from tmlang.plan.lock import Targets
@@ -216,9 +216,10 @@ class _Evaluation:
         self.state = state_hash(arena.attacked.deployed)
 
     def run(self) -> None:
-        fresh = [row for row in self.arena.clean_rows() if row.unit not in self.ledger.clean]
+        rows, originals = self.arena.clean_rows(), self.arena.clean_kept()
+        fresh = [i for i, row in enumerate(rows) if row.unit not in self.ledger.clean]
         if fresh:
-            self._commit(Batch(tuple(fresh), ()))
+            self._commit(Batch(tuple(rows[i] for i in fresh), tuple(Kept(i, originals[i]) for i in fresh)))
         for repeat in range(self.evaluation.repeats):
             for stage in self.evaluation.stages:
                 if repeat == 0 or self._repeated(stage):

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from tmlang.backends.asserted import Asserted
 from tmlang.backends.decision import Decision
 from tmlang.backends.deployed import Deployed, Ensemble
 from tmlang.diagnostics.stop import stop
@@ -33,8 +34,8 @@ class Attacked:
     """A model ready to be attacked. ``straight_through`` is the same object with surrogate gradients."""
 
     model: Model
-    deployed: Deployed
-    straight_through: Deployed
+    deployed: Deployed | Asserted
+    straight_through: Deployed | Asserted
     evaluator: Evaluator
     facts: Mapping[str, Any]
 
