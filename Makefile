@@ -12,14 +12,15 @@ CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test env lint format nightly bench clean
+.PHONY: help demo test env lint format fuzz nightly bench clean
 
 help:
 	@echo "make demo     make .venv from the pinned lock, run specs/digits, write its report"
 	@echo "make test     the tests that every change must pass"
 	@echo "make lint     style, types, layers"
 	@echo "make format   lay the code out in the one standard way"
-	@echo "make nightly  the long runs: all 10,000 MNIST images (needs ../shared)"
+	@echo "make fuzz     200,000 damaged specs through parser, checker, matcher and layout: nothing but diagnostics"
+	@echo "make nightly  five million damaged specs and the long runs, all 10,000 MNIST images among them (needs ../shared)"
 	@echo "make bench    the three measurements of benchmarks/"
 	@echo "make clean    remove what the tools left, .venv too; runs/ stays"
 
@@ -61,8 +62,13 @@ format: $(INSTALLED)
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+fuzz: $(INSTALLED)
+	@echo "== 200,000 damaged specs"
+	@$(BIN)/python tests/fuzz/fuzz_front.py --inputs 200000 --jobs 2
+
 nightly: $(INSTALLED)
-	@echo "== running the long tests"
+	@echo "== five million damaged specs, and the long tests"
+	@$(BIN)/python tests/fuzz/fuzz_front.py --inputs 5000000 --jobs 2
 	@$(BIN)/python -m pytest -m nightly
 
 bench: $(INSTALLED)
