@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
+
+from tmlang.cli.main import entry
 
 ROOT = Path(__file__).resolve().parents[1]
 SPECS = ROOT / "specs"
@@ -73,3 +76,11 @@ def run(spec: Path, out: Path, *options: str) -> tuple[Said, Evidence]:
     """``tmc run``, into ``out``."""
     said = tmc("run", spec, "--out", out, *options, folder=out.parent)
     return said, Evidence(out)
+
+
+def run_here(spec: Path, out: Path, *options: str) -> tuple[int, Evidence]:
+    """The same in this process, which has torch loaded already; its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        entry(["run", str(spec), "--out", str(out), "--quiet", *options])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, Evidence(out)

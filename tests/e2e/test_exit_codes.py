@@ -6,10 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from e2e_support import SPECS, Evidence
+from e2e_support import SPECS, Evidence, run_here
 from safetensors.numpy import load_file, save_file
-
-from tmlang.cli.main import entry
 
 
 @pytest.fixture
@@ -19,10 +17,7 @@ def sensor(tmp_path: Path) -> Path:
 
 
 def outcome(spec: Path) -> tuple[int, Evidence]:
-    with pytest.raises(SystemExit) as ended:
-        entry(["run", str(spec), "--out", str(spec.parent / "run"), "--quiet"])
-    assert isinstance(ended.value.code, int)
-    return ended.value.code, Evidence(spec.parent / "run")
+    return run_here(spec, spec.parent / "run")
 
 
 def change(spec: Path, old: str, new: str) -> Path:
