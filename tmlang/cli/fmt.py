@@ -21,6 +21,7 @@ examples:
   tmc fmt *.tm --check           only say which files would change
   tmc fmt spec.tm --diff         show what would change
   tmc fmt - < spec.tm            from standard input to standard output
+  tmc fmt spec.tm --upgrade      also rewrite a spec of an older language edition; it means the same then
 
 exit codes: 0 everything is laid out, 1 --check or --diff found something, or a file cannot be read
 """
@@ -34,6 +35,7 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("files", metavar="FILE", nargs="+")
+    parser.add_argument("--upgrade", action="store_true", help="bring specs of older language editions to this one")
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--check", action="store_true", help="change nothing, name the files that would change")
     mode.add_argument("--diff", action="store_true", help="change nothing, show what would change")
@@ -44,12 +46,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _one(path: str, args: argparse.Namespace) -> int:
+    from tmlang.syntax.editions import upgraded
     from tmlang.syntax.printer import format_source, unified_diff
 
     source = _read(path)
-    formatted = format_source(source)
+    newest = upgraded(source) if args.upgrade else source
+    formatted = format_source(newest)
     if not isinstance(formatted, str):
-        show(formatted, {source.name: source}, to_stderr=True)
+        show(formatted, {source.name: newest}, to_stderr=True)
         return 1
     changes = formatted != source.text
     if args.diff:

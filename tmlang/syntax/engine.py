@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tmlang.base.source import Source, Span
 from tmlang.diagnostics.model import Diagnostic
-from tmlang.syntax import ast
+from tmlang.syntax import ast, editions
 from tmlang.syntax.build import Builder
 from tmlang.syntax.lexer import CLOSES, END, Token, span, tokenize
 from tmlang.syntax.parser import Rule, Table, table
@@ -93,8 +93,8 @@ class _Run:
         return None
 
     def _is_of_this_edition(self) -> bool:
-        """Whether to read on: with ``tm 1`` in front, or as if it were there. Another edition is not read."""
-        if [token.text for token in self.tokens[:2]] == ["tm", "1"]:
+        """Whether to read on: with the edition in front, or as if it were there. Another edition is not read."""
+        if [token.text for token in self.tokens[:2]] == ["tm", str(editions.CURRENT)]:
             return True
         from tmlang.syntax.messages import edition  # read only when there is something to say
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tmlang.base.source import Span
 from tmlang.diagnostics.model import Diagnostic, Edit, Fix, Label
 from tmlang.diagnostics.suggest import either, nearest
+from tmlang.syntax import editions
 from tmlang.syntax.lexer import CLOSES, END, RESERVED, Token, span
 from tmlang.syntax.parser import State, Table
 from tmlang.syntax.words import CLAUSES, DECLARATIONS, FORMS, KEYWORD_SYNONYMS, NOT_YET, SYNONYMS, UNITS
@@ -78,15 +79,25 @@ class Trouble:
         return found
 
 
+FIRST = f"tm {editions.CURRENT}"
+"""How a spec begins."""
+
+
 def edition(file: str, tokens: list[Token]) -> Diagnostic:
     """What is wrong with the first two tokens, which are not ``tm 1``."""
     word, number = tokens[0], tokens[min(1, len(tokens) - 1)]
     if word.text == "tm" and "NUMBER" in number.kinds:
         where = span(file, number, number)
-        return Diagnostic("TM010", f"edition {number.text} is not known here; this is edition 1", where, help="tm 1")
-    edit = Edit(span(file, word, word), "tm 1") if word.text == "tm" else Edit(Span(file, 0, 0, 1, 1, 1, 1), "tm 1\n")
-    message = "a spec begins with its language edition: `tm 1`"
-    return Diagnostic("TM004", message, span(file, word, word), fix=Fix("put `tm 1` in front", (edit,)))
+        old = number.text.isdigit() and len(number.text) < 10 and int(number.text) in editions.UPGRADES
+        help = f"tmc fmt --upgrade {file}" if old else f"tm {editions.CURRENT}, or a tmc that knows this edition"
+        known = f"edition {number.text} is not known here; this is edition {editions.CURRENT}"
+        message = f"edition {number.text} is no longer read; this is edition {editions.CURRENT}" if old else known
+        return Diagnostic("TM010", message, where, help=help)
+    edit = (
+        Edit(span(file, word, word), FIRST) if word.text == "tm" else Edit(Span(file, 0, 0, 1, 1, 1, 1), FIRST + "\n")
+    )
+    message = f"a spec begins with its language edition: `{FIRST}`"
+    return Diagnostic("TM004", message, span(file, word, word), fix=Fix(f"put `{FIRST}` in front", (edit,)))
 
 
 def explain(trouble: Trouble) -> Diagnostic:
