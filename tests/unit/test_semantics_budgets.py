@@ -210,6 +210,38 @@ def test_a_radius_is_converted_into_the_unit_of_the_feature() -> None:
     assert drift.allow.radius == F(1, 5)  # kilometres
 
 
+@pytest.mark.parametrize(
+    ("unit", "radius", "meant"), [("%", "3 %", F(3)), ("ppm", "1/10 %", F(1000)), ("ppm", "3 'ppm'", F(3))]
+)
+def test_a_share_is_written_in_the_unit_of_the_feature(unit: str, radius: str, meant: Fraction) -> None:
+    reading = READING.replace("real[-40, 85] 'degC'", f"real[0, 5000] '{unit}'")
+    for allow in (f"linf <= {radius} in reading", f"linf <= (temp: {radius}) per feature in reading"):
+        text = threat(allow, "temp").replace("linf8 on victim over test", "drift on guard over trips")
+        program = checked(reading + text).program
+        assert program is not None
+        drift = next(s for s in program.subjects if s.name == "drift")
+        assert isinstance(drift, Threat)
+        assert isinstance(drift.allow, Ball)
+        assert (drift.allow.radius or dict(drift.allow.radii)["temp"]) == meant
+    bare = threat("linf <= 3 in reading", "temp").replace("linf8 on victim over test", "drift on guard over trips")
+    assert found(reading + bare) == [("TM207", "3")]
+
+
+@pytest.mark.parametrize(
+    ("step", "mutable", "expected"),
+    [
+        ("1/4 'degC'", "temp", []),
+        ("10 'm'", "far", []),
+        ("1/4 'degC'", "temp, near", [("TM205", "1/4 'degC'")]),
+        ("1/4 'degC'", "far", [("TM206", "'degC'")]),
+    ],
+)
+def test_a_step_is_a_length_over_what_may_move(step: str, mutable: str, expected: list[tuple[str, str]]) -> None:
+    text = threat("anything", mutable).replace("linf8 on victim over test", "drift on guard over trips")
+    text += f"\nevaluate e of drift {{\n  attack:  a = native.pgd(step_size: {step} in reading)\n  seed:  0\n}}\n"
+    assert found(READING + text) == expected
+
+
 def test_and_binds_closer_than_or() -> None:
     text = threat("a: linf <= 8/255 in px and l2 <= 1/2 in px or b: l1 <= 12 in px")
     program = checked(text).program

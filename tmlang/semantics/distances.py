@@ -32,12 +32,13 @@ def quantity(world: World, got: Value, node: ast.Node) -> Amount | None:
 
 
 def distance(world: World, env: Env, node: ast.Distance) -> Distance | None:
-    """``2/255 in px`` as an argument of a call: a length in the attacked model's space."""
+    """``2/255 in px`` as an argument of a call: a length in the attacked model's space, over what may move."""
     got = amount(world, env, node.value)
     where = measured_in(world, env, node.space, got, node.value)
     if got is None or where is None:
         return None
-    value = common(world, where, range(len(where.cells)), got, node.value, node.value)
+    cells = range(len(where.cells)) if env.moved is None else env.moved
+    value = common(world, where, cells, got, node.value, node.value)
     if value is None:
         return None
     if value < 0:
@@ -191,6 +192,8 @@ def in_unit(
         problem = ("TM206", f"{name} has no levels: it is {'a choice' if cell.kind == 'category' else 'real'}", place)
     elif unit is None and (cell.unit is None or value == 0):
         return value
+    elif unit is None and (share := _share(cell, node)) is not None:
+        return value / share
     elif unit is None:
         problem = ("TM207", f"{name} is measured in '{cell.unit}', and this number has no unit", node)
     elif cell.unit is None:
@@ -207,6 +210,14 @@ def in_unit(
             fix = Fix(f"add '{cell.unit}'", (Edit(behind(node.span), f" '{cell.unit}'"),))
         world.report(*problem, fix=fix)
     return None
+
+
+def _share(cell: Cell, node: ast.Node) -> Fraction | None:
+    """What one of the cell's unit is as a pure number, where it is one (``'%'``, ``'ppm'``) and per cent are written:
+    these come as hundredths."""
+    unit = parse_unit(cell.unit or "")
+    written = isinstance(node, ast.Quantity) and node.unit.text == "%"
+    return unit.factor if unit is not None and not unit.kind and written else None
 
 
 def _kind(unit: str) -> str:

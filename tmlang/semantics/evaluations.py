@@ -57,7 +57,7 @@ def _evaluation(world: World, entry: Entry) -> KnownEvaluation | None:
     target = world.find(env, node.subject, "threat", "property", "shift")
     bound = instances.bind(world, env, target, node.args or (), node.subject) if target else None
     subject = subject_of(world, target, bound, "", node.subject) if target and bound is not None else None
-    about = env.about(subject.model if subject else None)
+    about = env.about(subject.model, _moved(subject)) if subject else env.about(None)
     stages = _stages(world, about, node)
     rest = _rest(world, env, found)
     if target and bound is not None and subject is not None:
@@ -129,17 +129,20 @@ def _through(world: World, env: Env, node: ast.Name | ast.Call | None) -> Call |
     """``straight_through`` or ``expectation(draws: 30)``."""
     if node is None:
         return None
-    if isinstance(node, ast.Name):
-        values.word(world, node, ("straight_through",), "way through a step without a gradient")
-        return Call((node.text,), (), node.span)
-    made = values.call(world, env, node)
-    if made.name not in ("straight_through", "expectation"):
-        close = "through straight_through, or through expectation(draws: 30)"
-        world.report("TM116", f"{made.name} is no way through a step", node.path, help=close)
-    elif made.name == "expectation":
-        draws = dict(made.args).get("draws")
-        if not isinstance(draws, Fraction) or draws.denominator != 1 or draws < 1:
-            world.report("TM308", "an expectation is over a whole number of draws", node, help="expectation(draws: 30)")
+    name = node if isinstance(node, ast.Name) else node.path.parts[0]
+    way = values.word(world, name, ("straight_through", "expectation"), "way through a step without a gradient")
+    made = Call((name.text,), (), node.span) if isinstance(node, ast.Name) else values.call(world, env, node)
+    if way is None:
+        return made
+    takes = ("draws",) if way == "expectation" else ()
+    for given in () if isinstance(node, ast.Name) else node.args:
+        if given.name is None or given.name.text not in takes:
+            message = f"{way} takes {f'{takes[0]}: alone' if takes else 'no arguments'}"
+            world.report("TM116", message, given, help="expectation(draws: 30)" if takes else "straight_through")
+            return made
+    draws = dict(made.args).get("draws")
+    if takes and (not isinstance(draws, Fraction) or draws.denominator != 1 or draws < 1):
+        world.report("TM308", "an expectation is over a whole number of draws", node, help="expectation(draws: 30)")
     return made
 
 
@@ -156,7 +159,7 @@ def _suite(world: World, env: Env, node: ast.Call, within: tuple[Entry, ...]) ->
     bound = instances.bind(world, env, entry, node.args, node.path)
     if bound is None:
         return None
-    return spelled_out(world, Env(entry.file, bound, env.model), entry.node, (*within, entry))
+    return spelled_out(world, Env(entry.file, bound, env.model, env.moved), entry.node, (*within, entry))
 
 
 # --- the other clauses ------------------------------------------------------------------------------------------
@@ -249,8 +252,12 @@ def length(world: World, subject: KnownSubject, got: Fraction | Quantity | None,
     """A written amount as a plain number: a quantity in the unit of what the subject's attacker may move."""
     if not isinstance(got, Quantity):
         return got
-    space, part = subject.model.space, getattr(subject.meaning, "mutable", None)
-    return distances.common(world, space, mutable.moved(space, part), got, node, node)
+    return distances.common(world, subject.model.space, _moved(subject), got, node, node)
+
+
+def _moved(subject: KnownSubject) -> list[int]:
+    """The cells that the subject's attacker may move."""
+    return mutable.moved(subject.model.space, getattr(subject.meaning, "mutable", None))
 
 
 def _over_param(

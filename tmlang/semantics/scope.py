@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union
 
@@ -88,15 +88,17 @@ class Env:
     """Where names are looked up: the parameters of the instance at hand, then the file.
 
     A parameter bound to ``None`` has no known value (a threat checked by itself, or a value that was refused
-    already): whatever depends on it is left alone. ``model`` is the attacked model where there is one.
+    already): whatever depends on it is left alone. ``model`` is the attacked model where there is one, and ``moved``
+    the cells of its space that the attacker may move, where that is known: lengths of steps are over these.
     """
 
     file: File
     bound: Mapping[str, Bound] = field(default_factory=dict)
     model: KnownModel | None = None
+    moved: tuple[int, ...] | None = None
 
-    def about(self, model: KnownModel | None) -> Env:
-        return replace(self, model=model)
+    def about(self, model: KnownModel | None, moved: Iterable[int] | None = None) -> Env:
+        return replace(self, model=model, moved=None if moved is None else tuple(moved))
 
 
 class World:

@@ -43,7 +43,6 @@ _ATOMS: dict[str, tuple[str, Fraction]] = {
     "bpm": ("frequency", Fraction(1, 60)),
     "rpm": ("revolutions", Fraction(1)),
     "dB": ("decibels", Fraction(1)),
-    "l": ("volume", Fraction(1, 1000)),
     "%": ("number", Fraction(1, 100)),
     "ppm": ("number", Fraction(1, 1000000)),
 }
@@ -72,6 +71,7 @@ _PREFIXED: dict[str, tuple[str, Fraction]] = {
     "B": ("bytes", Fraction(1)),
     "bit": ("bits", Fraction(1)),
     "l": ("volume", Fraction(1, 1000)),
+    "L": ("volume", Fraction(1, 1000)),
 }
 
 # kinds that are products of others: kind -> (kind, exponent) in base kinds

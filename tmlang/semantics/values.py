@@ -131,7 +131,8 @@ def unit(world: World, node: ast.Unit) -> Unit | None:
     found = parse_unit(node.text)
     if found is None:
         tail = did_you_mean(node.text, known_units())
-        world.report("TM208", f"no unit is written '{node.text}'{'; ' + tail if tail else ''}", node)
+        help = None if tail else "units are products of the usual symbols: 'kg', 'mg/L', 'm/s^2'; a count needs none"
+        world.report("TM208", f"no unit is written '{node.text}'{'; ' + tail if tail else ''}", node, help=help)
     return found
 
 
