@@ -288,7 +288,11 @@ NEW = (
     ("bytes and l2", ["--shape", "3,32,32", "--norm", "l2", "--radius", "1/2"]),
     ("torch", ["--model", "net.py:make", "--weights", "w.safetensors", "--data", "d.csv"]),
     ("scores", ["--access", "scores"]),
-    ("decisions", ["--access", "decisions", "--norm", "l2"]),
+    ("scores, l2", ["--access", "scores", "--norm", "l2"]),
+    ("scores, l1", ["--access", "scores", "--norm", "l1", "--radius", "10"]),
+    ("decisions", ["--access", "decisions"]),
+    ("decisions, l2", ["--access", "decisions", "--norm", "l2"]),
+    ("l1", ["--norm", "l1", "--radius", "10"]),
     ("features", ["--features", "temp:-40:85:degC load:0:2:kN", "--classes", "ok,alarm", *IN_DEGREES]),
 )
 
@@ -300,6 +304,7 @@ def test_a_new_spec_checks(
     monkeypatch.chdir(tmp_path)
     assert main(["new", "n.tm", "--yes", *flags]) == 0, (kind, capsys.readouterr().out)
     assert main(["check", "n.tm"]) == 0
+    assert main(["fmt", "n.tm", "--check"]) == 0
     text = (tmp_path / "n.tm").read_text(encoding="utf-8")
     assert text.count("#") >= 6, "it has comments"
 

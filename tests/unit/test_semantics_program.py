@@ -360,3 +360,22 @@ def test_everything_missing_is_reported_in_one_run() -> None:
         if f"say {word}:" in d.message
     }
     assert named == {"allow", "mutable", "goal", "access", "clean_errors"}
+
+
+@pytest.mark.parametrize(
+    ("way", "wanted"),
+    [
+        ("straight_through", []),
+        ("straight_through(x: 1)", [("TM116", "x: 1")]),
+        ("straight_through(3)", [("TM116", "3")]),
+        ("expectation", [("TM308", "expectation")]),
+        ("expectation(30)", [("TM116", "30")]),
+        ("expectation(draws: 30)", []),
+        ("expectation(draws: 30, x: 1)", [("TM116", "x: 1")]),
+        ("expectation(draws: 1/2)", [("TM308", "expectation(draws: 1/2)")]),
+        ("bpda", [("TM116", "bpda")]),
+    ],
+)
+def test_ways_through_a_step_without_a_gradient(way: str, wanted: list[tuple[str, str]]) -> None:
+    stage = f"native.apgd(loss: ce, steps: 40) through {way}"
+    assert found(f"evaluate aa of linf8 {{\n  attack:  p = {stage}\n  seed:    0\n}}\n") == wanted

@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tmlang.base.source import Source
 from tmlang.cli.front import exit_code, read_spec, show
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ QUESTIONS = (
 )
 """In the order in which they are asked; each is also a flag."""
 
-_ATTACK = {"white_box": "native.apgd(loss: ce, steps: 100)", "scores": "native.square(queries: 5000)"}
+_ATTACK = {"white_box": "native.apgd(loss: ce, steps: 100)", "decisions": "native.decision_search(steps: 500)"}
+_ATTACK_ON_SCORES = {"linf": "native.square(queries: 5000)", "l2": "native.square(queries: 5000)"}
 _READERS = {".npz": 'npz({path}, inputs: "x", labels: "y"{hash})', ".csv": 'csv({path}, label: "label"{hash})'}
 _NETWORKS = {".onnx": "onnx", ".pt": "torchscript", ".pt2": "exported"}
 
@@ -83,8 +85,11 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write("tmc new: nothing is written, since these answers do not mean one thing\n")
         return exit_code(front.diagnostics)
     from tmlang.base.files import write_atomically
+    from tmlang.syntax.printer import format_source
 
-    write_atomically(target, text.encode("utf-8"))
+    laid_out = format_source(Source(str(target), text))
+    assert isinstance(laid_out, str)  # it has a plan, so it has a tree
+    write_atomically(target, laid_out.encode("utf-8"))
     print(f"{target}: written; read its comments, then: tmc check {target} --artifacts")
     return 0
 
@@ -142,7 +147,7 @@ threat ball on victim over test {{
 }}
 
 evaluate search of ball {{
-  attack:  first = {_ATTACK.get(answers["access"], "foolbox.BoundaryAttack(steps: 5000)")}
+  attack:  first = {_attack(answers)}
   seed:    0
 }}
 
@@ -162,6 +167,12 @@ def _space(answers: dict[str, str], name: str) -> str:
         title, low, high, unit = (*feature.split(":"), "", "", "")[:4]
         lines.append(f"  {title}: real[{low}, {high}]" + (f" '{unit}'" if unit else ""))
     return f"{head}space {name} {{\n" + "\n".join(lines) + "\n} stored as float32"
+
+
+def _attack(answers: dict[str, str]) -> str:
+    """One that needs no more than is granted, and searches sets of this norm where there is one."""
+    on_scores = _ATTACK_ON_SCORES.get(answers["norm"], "native.coordinates(restarts: 5)")
+    return _ATTACK.get(answers["access"], on_scores)
 
 
 def _classes(text: str) -> str:
