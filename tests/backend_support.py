@@ -148,21 +148,26 @@ def digits() -> Case:
     return Case(network, unit_box(1, 8, 8), model(10), x, labels[ids].tolist())
 
 
-@lru_cache(maxsize=1)
-def colours() -> Case:
+@lru_cache(maxsize=2)
+def colours(width: int = 6) -> Case:
     """A small network on 3x8x6 pictures in [0, 255], normalized per channel, with batch normalization and dropout; its
     labels are its own decisions."""
     torch.manual_seed(5)
     network = nn.Sequential(
-        nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.Dropout(0.5), nn.Flatten(), nn.Linear(6 * 48, 5)
+        nn.Conv2d(3, 6, 3, padding=1),
+        nn.BatchNorm2d(6),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Flatten(),
+        nn.Linear(6 * 8 * width, 5),
     )
     with torch.no_grad():
         network[1].running_mean.uniform_(-0.2, 0.2)
         network[1].running_var.uniform_(0.5, 2)
     means = tuple(Fraction(m) for m in ("120", "110", "100"))
     step = Step("normalize", (("mean", means), ("std", (Fraction(60), Fraction(61), Fraction(62)))))
-    space = unit_box(3, 8, 6, cells=(Cell("real", Fraction(0), Fraction(255)),))
-    x = np.random.default_rng(3).uniform(0, 255, (10, 3, 8, 6)).astype(np.float32)
+    space = unit_box(3, 8, width, cells=(Cell("real", Fraction(0), Fraction(255)),))
+    x = np.random.default_rng(3).uniform(0, 255, (10, 3, 8, width)).astype(np.float32)
     x[0, 0, 0, :2] = (0, 255)
     case = Case(network, space, model(5, [step]), x, [0] * 10)
     case.y = case.decisions(torch.from_numpy(x))

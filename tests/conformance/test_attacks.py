@@ -10,14 +10,29 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from backend_support import Case, colours, digits, method, model, threat, unit_box
-from conformance_support import CASES, RADII, long_steps, outcome, refusals, rows, same, searches, watched
+from backend_support import Case, digits, method, model, threat, unit_box
+from conformance_support import (
+    CASES,
+    NEAREST,
+    RADII,
+    expected,
+    fitting,
+    home,
+    long_steps,
+    outcome,
+    refusals,
+    rows,
+    same,
+    searches,
+    watched,
+)
 
 from tmlang.backends.deployed import Deployed
 from tmlang.backends.oracle import AccessDenied, Oracle
 from tmlang.meaning.models import Step
 from tmlang.meaning.spaces import Cell
 from tmlang.meaning.threats import Access, Anything, Ball, Both, Either, Goal, Mutable
+from tmlang.plan.capability import InputForm
 
 ATTACKS = [m.path for m in rows("attack")]
 BALLS = [(m.path, n) for m in rows("attack") for n in ("linf", "l2", "l1") if n in m.norms]
@@ -56,11 +71,13 @@ def test_nothing_but_the_counters_changes(path: str, norm: str, name: str) -> No
 
 @pytest.mark.parametrize(("path", "norm"), BALLS)
 def test_equal_seeds_give_equal_candidates_and_others_do_not(path: str, norm: str) -> None:
-    first, again, other = (outcome(path, norm, "digits", seeds=s).candidates.x for s in (0, 0, 100))
-    fresh = watched(path, digits(), threat(norm, RADII["digits"][norm])).candidates.x
+    name = home(path)
+    first, again, other = (outcome(path, norm, name, seeds=s).candidates.x for s in (0, 0, 100))
+    fresh = watched(path, CASES[name](), threat(norm, RADII[name][norm])).candidates.x
     assert torch.equal(first, again)
     assert torch.equal(first, fresh)
-    assert torch.equal(first, other) == (method(path).draws == "none")
+    if path not in NEAREST:
+        assert torch.equal(first, other) == (method(path).draws == "none")
 
 
 @pytest.mark.parametrize(("path", "norm", "name"), searches(refused=False))
@@ -69,35 +86,34 @@ def test_a_wide_ball_is_broken(path: str, norm: str, name: str) -> None:
     found = watched(path, case, threat(norm, radius), arguments=long_steps(path, radius))
     correct = case.decisions(found.job.x) == found.job.y
     broken = (case.decisions(found.candidates.x) != found.job.y) & correct
-    needed = 0.7 if method(path).access == "white_box" else 0.1
-    assert broken.sum() >= needed * correct.sum()
+    assert broken.sum() >= expected(path, 0.7, 0.1) * correct.sum()
 
 
 @pytest.mark.parametrize(
     "path", [pytest.param(m.path, marks=refusals(m, "targeted"), id=m.path) for m in rows("attack")]
 )
 def test_targets_are_reached(path: str) -> None:
-    case = digits()
+    case = CASES[home(path)]()
     norm = next(n for n in ("linf", "l2", "l1") if n in method(path).norms)
-    target = [(int(y) + 1) % 10 for y in case.y[:8]]
-    radius = RADII["digits"][norm] * 6
+    target = [(int(y) + 1) % len(case.spec.classes) for y in case.y[:8]]
+    radius = RADII[home(path)][norm] * 6
     wide = threat(norm, radius, goal=Goal("class", target="0"))
     found = watched(path, case, wide, target=target, arguments=long_steps(path, radius))
     reached = case.decisions(found.candidates.x) == torch.tensor(target)
     assert found.job.sets.inside(found.candidates.x.numpy()).all()
-    assert reached.sum() >= (4 if method(path).access == "white_box" else 0)
+    assert reached.sum() >= expected(path, 4, 0)
     assert found.candidates.errors == (None,) * 8
 
 
 @pytest.mark.parametrize(("path", "norm"), BALLS)
 def test_frozen_coordinates_do_not_move(path: str, norm: str) -> None:
-    case = digits()
-    radius = RADII["digits"][norm] * 4
+    case = CASES[home(path)]()
+    radius = RADII[home(path)][norm] * 4
     half = threat(norm, radius, mutable=Mutable("rows", ranges=((0, 3),)))
     found = watched(path, case, half, arguments=long_steps(path, radius))
     assert torch.equal(found.candidates.x[:, :, 4:], found.job.x[:, :, 4:])
     assert found.job.sets.inside(found.candidates.x.numpy()).all()
-    if method(path).access == "white_box":
+    if expected(path, 1, 0):
         assert (
             (case.decisions(found.candidates.x) != found.job.y) & (case.decisions(found.job.x) == found.job.y)
         ).any()
@@ -122,7 +138,7 @@ def features() -> tuple[Case, Any]:
     return case, threat(allow=ball, mutable=mutable)
 
 
-LINF_OF_TWO = [m.path for m in rows("attack") if "linf" in m.norms and m.min_classes <= 2 and not m.input.picture]
+LINF_OF_TWO = [m.path for m in rows("attack") if "linf" in m.norms and m.min_classes <= 2 and m.input == InputForm()]
 
 
 @pytest.mark.parametrize("path", LINF_OF_TWO)
@@ -133,16 +149,17 @@ def test_features_with_their_own_ranges_directions_and_levels(path: str) -> None
     assert found.job.sets.inside(found.candidates.x.numpy()).all()
     assert (found.candidates.x[:, 1] >= found.job.x[:, 1]).all()
     assert torch.equal(found.candidates.x[:, 2], found.candidates.x[:, 2].round())
-    if method(path).access == "white_box":
+    if expected(path, 1, 0):
         # Unit 0 can reach 0.6 + 1.6 + 1 - 2 > 0 and unit 1 0 + 2 + 1.2 - 2 > 0.
         assert case.decisions(found.candidates.x)[:2].tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("path", [m.path for m in rows("attack") if "linf" in m.norms])
 def test_bytes_stay_bytes(path: str) -> None:
-    case = colours()
+    case = CASES[fitting(method(path))[-1]]()
     levels = replace(case.space, cells=(Cell("integer", Fraction(0), Fraction(255), Fraction(1)),))
-    whole = Case(case.deployed.network, levels, case.spec, case.x.round(), case.y.tolist())
+    x = case.x.round() if case.space.cells[0].high == 255 else (case.x * 16).round() * 15
+    whole = Case(case.deployed.network, levels, case.spec, x, case.y.tolist())
     found = watched(path, whole, threat("linf", 10))
     assert found.candidates.offered.any()
     assert torch.equal(found.candidates.x, found.candidates.x.round())
@@ -151,9 +168,10 @@ def test_bytes_stay_bytes(path: str) -> None:
 
 @pytest.mark.parametrize("path", [m.path for m in rows("attack") if {"linf", "l2"} & set(m.norms)])
 def test_unions_and_intersections(path: str) -> None:
-    balls = (Ball("linf", "px", Fraction(1, 10)), Ball("l2", "px", Fraction(1, 2)))
+    radii = RADII[home(path)]
+    balls = (Ball("linf", "px", radii["linf"] * 4), Ball("l2", "px", radii["l2"] * 4))
     for allow in (Either(balls, ("flat", "round")), Both(balls)):
-        found = watched(path, digits(), threat(allow=allow))
+        found = watched(path, CASES[home(path)](), threat(allow=allow))
         assert found.candidates.errors == (None,) * 8
         assert found.candidates.offered.any()
         assert found.job.sets.inside(found.candidates.x.numpy()).all()
@@ -167,17 +185,18 @@ def test_less_access_is_denied(path: str) -> None:
     access = method(path).access
     norm = next(n for n in ("linf", "l2", "l1") if n in method(path).norms)
     with pytest.raises(AccessDenied):
-        watched(path, digits(), threat(norm, 1), level=BELOW[access])
+        watched(path, CASES[home(path)](), threat(norm, 1), level=BELOW[access])
 
 
 @pytest.mark.parametrize("path", ATTACKS)
 @pytest.mark.parametrize("limit", [1, 7])
 def test_the_query_limit_holds(path: str, limit: int) -> None:
     norm = next(n for n in ("linf", "l2", "l1") if n in method(path).norms)
-    few = threat(norm, RADII["digits"][norm] * 4, access=Access("white_box", queries=limit))
-    found = watched(path, digits(), few)
+    few = threat(norm, RADII[home(path)][norm] * 4, access=Access("white_box", queries=limit))
+    found = watched(path, CASES[home(path)](), few)
     assert (found.job.oracle.queries <= limit).all()
-    assert (found.job.oracle.queries > 0).all()
+    # A batch of several rows per unit may not fit at all.
+    assert (found.job.oracle.queries > 0).all() or method(path).rows == "expanded"
     assert found.candidates.errors == (None,) * 8
     assert found.job.sets.inside(found.candidates.x.numpy()).all()
 
@@ -185,7 +204,8 @@ def test_the_query_limit_holds(path: str, limit: int) -> None:
 @pytest.mark.parametrize("path", ATTACKS)
 def test_a_deadline_in_the_past_leaves_every_unit_unfinished(path: str) -> None:
     norm = next(n for n in ("linf", "l2", "l1") if n in method(path).norms)
-    found = watched(path, digits(), threat(norm, RADII["digits"][norm]), deadline=time.monotonic() - 1)
+    case, radius = CASES[home(path)](), RADII[home(path)][norm]
+    found = watched(path, case, threat(norm, radius), deadline=time.monotonic() - 1)
     assert found.candidates.errors == ("timeout",) * 8
     assert not found.candidates.offered.any()
     assert torch.equal(found.candidates.x, found.job.x)
@@ -193,12 +213,14 @@ def test_a_deadline_in_the_past_leaves_every_unit_unfinished(path: str) -> None:
 
 @pytest.mark.parametrize("path", [m.path for m in rows("attack") if "anything" in m.norms])
 def test_without_a_ball_all_of_the_domain_is_searched(path: str) -> None:
-    case = colours()
-    found = watched(path, case, threat(allow=Anything()), arguments=long_steps(path, Fraction(255)))
+    case = CASES[fitting(method(path))[-1]]()
+    width = case.space.cells[0].high
+    found = watched(path, case, threat(allow=Anything()), arguments=long_steps(path, width))
     assert found.candidates.errors == (None,) * 8
     assert found.job.sets.inside(found.candidates.x.numpy()).all()
-    assert (found.candidates.x - found.job.x).abs().max() > 60
-    if method(path).access == "white_box":
+    if path not in NEAREST:
+        assert (found.candidates.x - found.job.x).abs().max() > float(width) / 4
+    if expected(path, 1, 0):
         assert (case.decisions(found.candidates.x) != found.job.y).sum() >= 6
 
 
@@ -218,10 +240,10 @@ def test_a_threat_that_minimizes_gets_failures_and_near_ones(path: str, norm: st
     found = watched(path, case, threat(allow=None, minimize=(norm, "px")))
     fails = case.decisions(found.candidates.x) != found.job.y
     assert found.candidates.errors == (None,) * 8
-    assert fails.sum() >= 5
+    assert fails.sum() >= expected(path, 5, 3)
     distances = np.array(found.job.sets.distances(found.candidates.x.numpy())[norm])[fails.numpy()]
-    # Uniform noise lies about 4 away in l2 and 1 in linf.
-    assert np.median(distances) < {"l2": 3.5, "linf": 0.7}[norm]
+    # Uniform noise lies about 4 away in l2, 1 in linf and 25 in l1.
+    assert np.median(distances) < {"l2": 3.5, "linf": 0.7, "l1": 12}[norm]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +251,9 @@ def test_a_threat_that_minimizes_gets_failures_and_near_ones(path: str, norm: st
 )
 def test_gradients_go_through_the_view(path: str) -> None:
     """The object quantizes, so its own gradient is zero; the view is the same object with the network's gradient."""
-    plain = digits()
+    plain = CASES[home(path)]()
+    if plain.space.cells[0].high != 1:
+        pytest.skip("the step quantizes [0, 1]")
     step = Step("quantize", (("levels", Fraction(17)),))
     case = Case(plain.deployed.network, plain.space, model(10, [step]), plain.x, plain.y.tolist())
     through = Deployed(case.spec, case.space, plain.deployed.network, read=lambda _: b"", straight_through=True)

@@ -14,8 +14,8 @@ import torch
 from tmlang.backends.library import LibraryAttack, Search
 
 
-class FixedRadius(LibraryAttack):
-    """An attack that looks for a failure within a radius."""
+class Attack(LibraryAttack):
+    """An attack within a radius, or (a row without a ``radius_argument``) one that looks for the nearest failure."""
 
     def run(self, search: Search) -> torch.Tensor:
         import torchattacks
@@ -28,6 +28,8 @@ class FixedRadius(LibraryAttack):
             ours[row.norm_argument] = row.norm_names[search.frame.norm]
         if row.seed_argument:
             ours[row.seed_argument] = search.seed
+        if "n_classes" in row.run_arguments:
+            ours["n_classes"] = search.door.oracle.classes
         attack = getattr(torchattacks, row.symbol)(search.door, **search.arguments, **ours)
         if search.door.targeted:
             attack.set_mode_targeted_by_label(quiet=True)
