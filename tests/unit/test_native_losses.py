@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from tmlang.backends.contract import BackendRefusal
 from tmlang.backends.native.apgd import checkpoints
-from tmlang.backends.native.losses import cross_entropy, dlr, loss_named, margin
+from tmlang.backends.native.losses import cross_entropy, dlr, loss_of, margin, reject_aware
+from tmlang.backends.oracle import Seen
 
 
 def test_checkpoints_are_those_of_the_paper():
@@ -39,6 +42,20 @@ def test_the_ratio_does_not_see_shift_and_scale():
 
 @pytest.mark.parametrize(("classes", "targeted"), [(2, False), (3, True)])
 def test_the_ratio_needs_its_classes(classes, targeted):
+    def job(k):
+        return SimpleNamespace(oracle=SimpleNamespace(classes=k), target=torch.tensor([0]) if targeted else None)
+
     with pytest.raises(BackendRefusal, match="needs"):
-        loss_named("dlr", classes, targeted=targeted)
-    loss_named("dlr", classes + 1, targeted=targeted)
+        loss_of(job(classes), "dlr")
+    loss_of(job(classes + 1), "dlr")
+
+
+def test_a_detector_is_part_of_what_is_climbed():
+    """Margins -1 and 2, slacks 1/2 and -1/4: safe rejections need both above 0, failing ones any."""
+    seen = Seen(
+        torch.tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 2.0]]), torch.tensor([0, -1, 1]), torch.tensor([0.5, -0.25, 0.5])
+    )
+    labels = torch.tensor([0, 0, 0])
+    assert reject_aware(False)(seen, labels, None).tolist() == [-1, -0.25, 0]
+    assert reject_aware(True)(seen, labels, None).tolist() == [-0.5, 2, 2]
+    assert reject_aware(True)(seen._replace(slack=None), labels, None).tolist() == [-1, 2, 2]

@@ -8,12 +8,13 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 import torch
-from backend_support import threat, unit_box
+from backend_support import Case, model, threat, unit_box
 from native_support import linear, run, worst_margins
 
 from tmlang.backends.contract import BackendRefusal
+from tmlang.meaning.models import Network, RejectWhen
 from tmlang.meaning.spaces import Cell, Metric, Ref, Relation
-from tmlang.meaning.threats import Ball, Both, Either, Goal, Mutable, Patch
+from tmlang.meaning.threats import Ball, Both, Either, Goal, Mutable, Patch, Rejected
 from tmlang.meaning.values import Symbol
 
 
@@ -252,3 +253,27 @@ def test_a_branch_that_a_method_does_not_know_is_left_out(attack):
     assert "flat" in job.sets.member(found.x.numpy())[0].branch
     with pytest.raises(BackendRefusal, match="linf and l2"):
         run(attack, case, case.job(replace(threat(), allow=spiky)))
+
+
+class Detector(torch.nn.Module):
+    """Class 1 above a = 1/2, with a second head a + b."""
+
+    def forward(self, x):
+        return {"logits": torch.stack([torch.zeros(len(x)), 4 * (x[:, 0] - 0.5)], 1), "sum": x.sum(1, keepdim=True)}
+
+
+def test_a_detector_is_evaded():
+    """Around (0.4, 0.4) within 0.15: class 1 needs a > 0.5, and acceptance a + b <= 0.78, so b must fall below 0.28."""
+    spec = model(
+        2, network=Network("torch", outputs=(("logits", 2), ("sum", 1))), reject=(RejectWhen("sum", ">", F(78, 100)),)
+    )
+    case = Case(Detector(), unit_box(2), spec, np.full((6, 2), 0.4, np.float32), [0] * 6)
+    safe = threat("linf", F(15, 100), rejected=Rejected("safe"))
+    found = run("apgd", case, case.job(safe), steps=F(30), loss=Symbol("reject_aware"))
+    assert found.offered.all()
+    assert (found.x[:, 0] > 0.5).all()
+    assert (found.x.sum(1) <= 0.78).all()
+    blind = run("apgd", case, case.job(safe), steps=F(30), loss=Symbol("ce"))
+    assert not blind.offered.all()
+    nearer = threat("linf", F(9, 100), rejected=Rejected("fail"))
+    assert run("apgd", case, case.job(nearer), steps=F(30), loss=Symbol("reject_aware")).offered.all()

@@ -74,6 +74,22 @@ class Decision:
         decided = torch.where(decided >= len(self.model.classes), REJECTED, decided)
         return torch.where(outputs.isfinite().all(dim=1), decided, NO_DECISION)
 
+    def slack(self, outputs: Tensor) -> Tensor | None:
+        """How far outputs (n, H) are from a rejection, by the nearest condition and in units of its value: (n,), below
+        0 where it rejects, differentiable. ``None`` for an object that never abstains, or by agreement only."""
+        terms = [self._distance(c, outputs) for c in self.model.reject if c.quantity != "agreement"]
+        return torch.stack(terms).amin(dim=0) if terms else None
+
+    def _distance(self, condition: RejectWhen, outputs: Tensor) -> Tensor:
+        value = float(condition.value)
+        if condition.quantity == "class":
+            scores = self._scores(outputs)
+            others = torch.arange(scores.shape[1]) != int(value)
+            return scores[:, others].amax(dim=1) - scores[:, int(value)]
+        measured = self._measured(condition, outputs)
+        sign = 1.0 if condition.op in ("<", "<=") else -1.0
+        return sign * (measured - value) / (abs(value) or 1.0)
+
     def _scores(self, outputs: Tensor) -> Tensor:
         return outputs[:, : outputs.shape[1] - len(self._heads)]
 
@@ -124,12 +140,14 @@ class Decision:
     def _rejects(self, condition: RejectWhen, outputs: Tensor, decided: Tensor) -> Tensor:
         if condition.quantity == "class":
             return decided == int(condition.value)
+        return compare(self._measured(condition, outputs), condition.op, condition.value)
+
+    def _measured(self, condition: RejectWhen, outputs: Tensor) -> Tensor:
+        """The quantity of a condition on one head, or the greatest share (float64)."""
         if condition.quantity == "max_softmax":
             scores = self._scores(outputs).to(torch.float64)
-            shares = scores if self.probabilities else scores.softmax(dim=1)
-            return compare(shares.amax(dim=1), condition.op, condition.value)
-        column = outputs.shape[1] - len(self._heads) + self._heads.index(condition.quantity)
-        return compare(outputs[:, column], condition.op, condition.value)
+            return (scores if self.probabilities else scores.softmax(dim=1)).amax(dim=1)
+        return outputs[:, outputs.shape[1] - len(self._heads) + self._heads.index(condition.quantity)]
 
 
 def class_head(model: Model) -> tuple[int, int] | None:

@@ -7,7 +7,7 @@ through here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -21,6 +21,15 @@ class AccessDenied(Exception):
 
 class QueryLimit(Exception):
     """A unit's queries are used up. The search returns its best candidate so far."""
+
+
+class Seen(NamedTuple):
+    """One pass: ``scores`` (n, K), ``decisions`` (n,) int64, and how far each row is from a rejection (below 0 it
+    rejects; ``None`` for an object that never does)."""
+
+    scores: torch.Tensor
+    decisions: torch.Tensor
+    slack: torch.Tensor | None
 
 
 class Oracle:
@@ -92,14 +101,15 @@ class Oracle:
         """
         return self._outputs(x, units)[:, : self.classes]
 
-    def observe(self, x: torch.Tensor, units: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Like :meth:`logits`, and the decisions (n,) int64 read off the same pass: what an attacker sees who knows the
-        outputs. Where a decision takes several draws, or gradients go through another view, it is a guess from this one
-        pass; the evaluator decides."""
+    def observe(self, x: torch.Tensor, units: torch.Tensor | None = None) -> Seen:
+        """Like :meth:`logits`, and what an attacker reads off the same pass who knows the outputs and the rule. Where a
+        decision takes several draws, or gradients go through another view, it is a guess from this one pass; the
+        evaluator decides."""
         out = self._outputs(x, units)
         with torch.no_grad():
             decided = self._decide(out.detach())
-        return out[:, : self.classes], decided
+        slack = getattr(self._decide, "slack", None)
+        return Seen(out[:, : self.classes], decided, None if slack is None else slack(out))
 
     def _outputs(self, x: torch.Tensor, units: torch.Tensor | None) -> torch.Tensor:
         if self.level not in ("white_box", "scores", "transfer"):

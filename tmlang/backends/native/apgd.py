@@ -17,7 +17,7 @@ import torch
 from tmlang.backends.contract import BackendRefusal, Candidates, Job
 from tmlang.backends.native.arguments import whole, word
 from tmlang.backends.native.hunt import Hunt, likeliest
-from tmlang.backends.native.losses import Loss, loss_named
+from tmlang.backends.native.losses import Loss, loss_of
 from tmlang.backends.native.terrain import Terrain
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class APGD:
         self.row = row
 
     def search(self, job: Job) -> Candidates:
-        loss = loss_named(word(job.arguments["loss"]), job.oracle.classes, targeted=job.target is not None)
+        loss = loss_of(job, word(job.arguments["loss"]))
         hunt = Hunt(job)
         for draw in range(whole(job.arguments["restarts"])):
             _everywhere(hunt, job.target, loss, draw)
@@ -86,7 +86,7 @@ class APGDTargeted:
     def search(self, job: Job) -> Candidates:
         if job.target is not None:
             raise BackendRefusal("native.apgd_targeted chooses its own targets; native.apgd goes for the threat's")
-        loss = loss_named("dlr", job.oracle.classes, targeted=True)
+        loss = loss_of(job, "dlr", targeted=True)
         hunt = Hunt(job)
         ranked = likeliest(hunt)
         targets = min(whole(job.arguments["targets"]), job.oracle.classes - 1)
@@ -157,9 +157,9 @@ class _Walk:
         """Loss (n,), gradient (n, size; zeros at the last point) and who goes on."""
         shown = self.terrain.shown(x).detach().requires_grad_(not last)
         with torch.set_grad_enabled(not last):
-            scores, going = self.hunt.look(shown, units)
+            seen, going = self.hunt.look(shown, units)
             targets = None if self.targets is None else self.targets[units]
-            value = self.loss(scores, self.hunt.job.y[units], targets)
+            value = self.loss(seen, self.hunt.job.y[units], targets)
         if last or not bool(going.any()):
             return value.detach(), torch.zeros_like(x), going
         (gradient,) = torch.autograd.grad(value.sum(), shown)

@@ -81,8 +81,8 @@ def _ask(
     rows = units[owners]
     shown = torch.from_numpy(proposals).to(job.x.dtype).reshape(-1, *job.x.shape[1:])
     with torch.no_grad():
-        scores, _ = hunt.look(shown, rows)
-    value = margin(scores, job.y[rows], None if job.target is None else job.target[rows])
+        seen, _ = hunt.look(shown, rows)
+    value = margin(seen.scores, job.y[rows], None if job.target is None else job.target[rows])
     top = torch.full_like(best, -torch.inf).scatter_reduce(0, torch.from_numpy(owners), value, "amax")
     improved = top > best
     x = x.copy()

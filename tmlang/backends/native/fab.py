@@ -98,7 +98,7 @@ class _Run:
         """Score of the label minus that of the target (n, 1), and its gradient (n, size)."""
         shown = self.free.shown(x).detach().requires_grad_()
         with torch.enable_grad():
-            scores, _ = self.hunt.see(shown, self.units)
+            scores = self.hunt.see(shown, self.units)[0].scores
             labels = self.hunt.job.y[self.units]
             gap = scores.gather(1, labels[:, None]) - scores.gather(1, targets[:, None])
         (slope,) = torch.autograd.grad(gap.sum(), shown)

@@ -9,6 +9,7 @@ import torch
 from tmlang.backends.contract import BackendRefusal, Candidates, Job
 from tmlang.backends.failure import Failure
 from tmlang.backends.native.terrain import Terrain
+from tmlang.backends.oracle import Seen
 
 Tensor = torch.Tensor
 
@@ -59,12 +60,12 @@ class Hunt:
         left = self.job.oracle.remaining()
         return torch.ones_like(self.failed) if left is None else left >= rows * self.job.oracle.rows
 
-    def look(self, x: Tensor, units: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores (n, K) of inputs (n, *shape) of ``units``, differentiable where ``x`` asks for it, and which of the
-        rows may go on: (n,) bool, ``False`` for those that failed here, and for all behind the deadline."""
-        scores, fails = self.see(x, units)
+    def look(self, x: Tensor, units: Tensor) -> tuple[Seen, Tensor]:
+        """What one pass shows of inputs (n, *shape) of ``units``, differentiable where ``x`` asks for it, and which of
+        the rows may go on: (n,) bool, ``False`` for those that failed here, and for all behind the deadline."""
+        seen, fails = self.see(x, units)
         self.note(x, units, fails)
-        return scores, self.going(units)
+        return seen, self.going(units)
 
     def ask(self, x: Tensor, units: Tensor) -> Tensor:
         """Like :meth:`look`, with decisions only: which of the rows may go on."""
@@ -72,10 +73,10 @@ class Hunt:
         self.note(x, units, self.failure.rows(units)(decided, x))
         return self.going(units)
 
-    def see(self, x: Tensor, units: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores (n, K) and which rows fail (n,); nothing is noted."""
-        scores, decided = self.job.oracle.observe(x, units)
-        return scores, self.failure.rows(units)(decided, x)
+    def see(self, x: Tensor, units: Tensor) -> tuple[Seen, Tensor]:
+        """What one pass shows, and which rows fail (n,); nothing is noted."""
+        seen = self.job.oracle.observe(x, units)
+        return seen, self.failure.rows(units)(seen.decisions, x)
 
     def note(self, x: Tensor, units: Tensor, rows: Tensor, *, close: bool = True) -> None:
         """Keep the failing inputs ``x[rows]`` in place of what was kept of their units, which are then done, unless
@@ -120,6 +121,6 @@ def likeliest(hunt: Hunt) -> Tensor:
     units = hunt.open()
     scores = torch.zeros(len(job.x), job.oracle.classes, dtype=job.x.dtype)
     if len(units):
-        scores[units] = hunt.look(job.x[units], units)[0]
+        scores[units] = hunt.look(job.x[units], units)[0].scores
     ranked = scores.scatter(1, job.y[:, None], -torch.inf).argsort(dim=1, descending=True)
     return ranked[:, :-1]

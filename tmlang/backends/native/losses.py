@@ -7,11 +7,12 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as nnf
 
-from tmlang.backends.contract import BackendRefusal
+from tmlang.backends.contract import BackendRefusal, Job
+from tmlang.backends.oracle import Seen
 
 Tensor = torch.Tensor
-Loss = Callable[[Tensor, Tensor, Tensor | None], Tensor]
-"""``(scores, labels, targets or None) -> (n,)``."""
+Loss = Callable[[Seen, Tensor, Tensor | None], Tensor]
+"""``(what a pass showed, labels, targets or None) -> (n,)``."""
 
 
 def cross_entropy(scores: Tensor, labels: Tensor, targets: Tensor | None) -> Tensor:
@@ -47,12 +48,33 @@ def dlr(scores: Tensor, labels: Tensor, targets: Tensor | None) -> Tensor:
     return (_of(scores, targets) - _of(scores, labels)) / spread
 
 
-LOSSES: dict[str, Loss] = {"ce": cross_entropy, "margin": margin, "dlr": dlr}
+_ON_SCORES = {"ce": cross_entropy, "margin": margin, "dlr": dlr}
 
 
-def loss_named(name: str, classes: int, *, targeted: bool) -> Loss:
-    """Raises :class:`BackendRefusal` where the loss is not defined for so few classes."""
-    least = {"dlr": 4 if targeted else 3}.get(name, 2)
+def reject_aware(rejection_fails: bool) -> Loss:
+    """Both what is missing to a wrong class and what is missing to acceptance (the sum of the two hinges); where a
+    rejection fails as well, the nearer of wrong class and rejection."""
+
+    def loss(seen: Seen, labels: Tensor, targets: Tensor | None) -> Tensor:
+        wrong = margin(seen.scores, labels, targets)
+        if seen.slack is None:
+            return wrong
+        if rejection_fails:
+            return torch.maximum(wrong, -seen.slack)
+        return wrong.clamp(max=0) + seen.slack.clamp(max=0)
+
+    return loss
+
+
+def loss_of(job: Job, name: str, *, targeted: bool | None = None) -> Loss:
+    """The loss of this name for a job. Raises :class:`BackendRefusal` where it is not defined for so few classes."""
+    aims = job.target is not None if targeted is None else targeted
+    least = {"dlr": 4 if aims else 3}.get(name, 2)
+    classes = job.oracle.classes
     if classes < least:
         raise BackendRefusal(f"the loss {name} needs {least} classes, and the model has {classes}; take ce or margin")
-    return LOSSES[name]
+    if name == "reject_aware":
+        rejected = job.threat.rejected
+        return reject_aware(rejected is not None and rejected.kind == "fail")
+    on_scores = _ON_SCORES[name]
+    return lambda seen, labels, targets: on_scores(seen.scores, labels, targets)

@@ -9,7 +9,7 @@ import torch
 from tmlang.backends.contract import Candidates, Job
 from tmlang.backends.native.arguments import in_radii, whole, word
 from tmlang.backends.native.hunt import Hunt
-from tmlang.backends.native.losses import Loss, loss_named
+from tmlang.backends.native.losses import Loss, loss_of
 from tmlang.backends.native.terrain import Terrain
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class PGD:
         self.row = row
 
     def search(self, job: Job) -> Candidates:
-        loss = loss_named(word(job.arguments["loss"]), job.oracle.classes, targeted=job.target is not None)
+        loss = loss_of(job, word(job.arguments["loss"]))
         hunt = Hunt(job)
         branches = len(job.sets.branches)
         for restart in range(whole(job.arguments["restarts"])):
@@ -46,8 +46,8 @@ def _run(hunt: Hunt, terrain: Terrain, units: Tensor, x: Tensor, loss: Loss) -> 
     for k in range(steps + 1):
         shown = terrain.shown(x).detach().requires_grad_(k < steps)
         with torch.set_grad_enabled(k < steps):
-            scores, going = hunt.look(shown, units)
-            value = loss(scores, job.y[units], None if job.target is None else job.target[units])
+            seen, going = hunt.look(shown, units)
+            value = loss(seen, job.y[units], None if job.target is None else job.target[units])
         if k == steps or not bool(going.any()):
             return
         gradient = torch.autograd.grad(value.sum(), shown)[0].reshape(x.shape)

@@ -139,8 +139,8 @@ class _Run:
         job = self.hunt.job
         trial = self.terrain.project(self.terrain.region.centre + self.frame.flat(change))
         with torch.no_grad():
-            scores, going = self.hunt.look(self.terrain.shown(trial), self.units)
-        value = margin(scores, job.y[self.units], None if job.target is None else job.target[self.units])
+            seen, going = self.hunt.look(self.terrain.shown(trial), self.units)
+        value = margin(seen.scores, job.y[self.units], None if job.target is None else job.target[self.units])
         better = value > self.loss
         self.best = torch.where(better[:, None], trial, self.best)
         self.loss = torch.where(better, value, self.loss)
