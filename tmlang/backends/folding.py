@@ -40,7 +40,7 @@ class Body(nn.Module):
 class Folded:
     """``scores = matrix @ body(x) + offset``: ``matrix`` (K, H), ``offset`` (K,), float64. ``model``: its spec."""
 
-    body: Body
+    body: nn.Module
     matrix: Tensor
     offset: Tensor
     model: Model

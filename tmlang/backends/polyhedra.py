@@ -6,12 +6,13 @@ vector, whatever the rule says of equality. No point of them is a proof; a point
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 
 from tmlang.backends.asserted import Asserted
+from tmlang.backends.chain import chained
 from tmlang.backends.contract import BackendRefusal
 from tmlang.backends.folding import Folded, fold
 
@@ -63,13 +64,17 @@ def question(job: Job) -> Question:
             Polyhedron(sign * torch.stack([row for row, _ in part]), torch.stack([edge for _, edge in part]))
             for part in network.violations()
         )
-        return Question(folded, (parts,) * len(job.x))
+        return Question(_plain(folded, job), (parts,) * len(job.x))
     folded = fold(network, decide, job.sets.space, job.x)
     _decided_by_scores(job, folded)
     classes = len(folded.offset)
     targets = job.y if job.target is None else job.target
     made = [_wrong(int(t), classes) if job.target is None else _aim(int(t), classes) for t in targets]
-    return Question(folded, tuple(made))
+    return Question(_plain(folded, job), tuple(made))
+
+
+def _plain(folded: Folded, job: Job) -> Folded:
+    return replace(folded, body=chained(folded.body, job.x.double()))
 
 
 def _wrong(label: int, classes: int) -> Union:

@@ -33,7 +33,7 @@ def falsify(asked: Question, job: Job, unit: int) -> np.ndarray | None:
     low, high = _box(job, unit)
     x = probes(job, unit, DRAWS)
     best = x[_slack(asked, unit, x).topk(min(STARTS, len(x))).indices]
-    if (found := _member(asked, job, unit, best)) is not None:
+    if (found := member(asked, job, unit, best)) is not None:
         return found
     for k in range(STEPS):
         with torch.enable_grad():
@@ -41,7 +41,7 @@ def falsify(asked: Question, job: Job, unit: int) -> np.ndarray | None:
             (slope,) = torch.autograd.grad(_slack(asked, unit, at).sum(), at)
         share = 0.25 * (1 - k / STEPS) ** 2
         best = (best + share * (high - low) * slope.sign()).clamp(min=low, max=high)
-        if bool((_slack(asked, unit, best) > 0).any()) and (found := _member(asked, job, unit, best)) is not None:
+        if bool((_slack(asked, unit, best) > 0).any()) and (found := member(asked, job, unit, best)) is not None:
             return found
     return None
 
@@ -55,7 +55,7 @@ def _slack(asked: Question, unit: int, x: Tensor) -> Tensor:
     return asked.slack(unit, asked.folded.scores(x))
 
 
-def _member(asked: Question, job: Job, unit: int, x: Tensor) -> np.ndarray | None:
+def member(asked: Question, job: Job, unit: int, x: Tensor) -> np.ndarray | None:
     """The first of ``x`` that still fails when it is moved into the set."""
     sets = job.sets.rows([unit] * len(x))
     moved = sets.project(x.numpy().astype(sets.originals.dtype))

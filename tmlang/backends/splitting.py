@@ -1,0 +1,159 @@
+"""Branch and bound on the input: CROWN bounds of the pieces of a box, halved until each is proved or one fails.
+
+Complete in the limit, and in practice where few coordinates move; the number of pieces grows exponentially with them.
+A piece is halved across the coordinate along which the failing side can still gain most: width times slope at its
+middle (the smear rule of interval analysis; Kearfott: Rigorous Global Search (1996), section 4.3).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from tmlang.backends import lirpa_shims
+from tmlang.backends.asserted import Asserted
+from tmlang.backends.contract import BackendRefusal, Candidates, Job, Verdicts
+from tmlang.backends.folding import rounding_gap
+from tmlang.backends.library import isolated
+from tmlang.backends.lirpa_graph import at_once, bounded_module
+from tmlang.backends.polyhedra import Question, question
+from tmlang.backends.probing import falsify, member
+from tmlang.meaning.values import Quantity
+
+if TYPE_CHECKING:
+    from tmlang.plan.capability import Method
+
+Tensor = torch.Tensor
+
+PIECES = 256
+"""Pieces that are bounded together, unless memory says fewer."""
+OPEN = 1 << 20
+"""Pieces that may wait; beyond, the unit is left unknown."""
+
+
+@dataclass
+class Found:
+    """Of one unit: ``word`` is certified, broken, unknown or timeout; ``x`` (*shape) an input that may fail."""
+
+    word: str
+    message: str | None = None
+    x: np.ndarray | None = None
+
+
+class Splitting:
+    """``auto_lirpa.split``."""
+
+    def __init__(self, row: Method) -> None:
+        self.row = row
+
+    def certify(self, job: Job) -> Verdicts:
+        network, _ = job.oracle.opened()
+        with isolated(job.seeds), torch.no_grad():
+            asked = question(job)
+            gap = rounding_gap(network.deployed if isinstance(network, Asserted) else network, asked.folded, job.x)
+            with lirpa_shims.in_double():
+                search = _Search(job, asked, 2 * gap)
+                found = [search.unit(i) for i in range(len(job.x))]
+        x = job.x.clone()
+        for i, one in enumerate(found):
+            if one.x is not None:
+                x[i] = torch.from_numpy(one.x)
+        offered = torch.tensor([one.x is not None for one in found])
+        margin = torch.tensor([2 * gap if one.word == "certified" else math.nan for one in found], dtype=torch.float64)
+        words: Any = tuple(one.word for one in found)
+        candidates = Candidates(x, offered, (None,) * len(found))
+        return Verdicts(words, margin, gap, "assumed", candidates, tuple(one.message for one in found))
+
+
+class _Search:
+    """One batch of units. ``margin``: every piece is proved to stay so far from failing, which is more than the gap."""
+
+    def __init__(self, job: Job, asked: Question, margin: float) -> None:
+        self.job, self.asked, self.margin = job, asked, margin
+        body, x = asked.folded.body, job.x[:1].double()
+        self.together = at_once(body, x, PIECES)
+        self.bounded = bounded_module(body, x.expand(self.together, *x.shape[1:]), "matrix", whole_ball=False)
+        self.library = lirpa_shims.load()
+
+    def unit(self, i: int) -> Found:
+        end = time.monotonic() + self._seconds()
+        witness = falsify(self.asked, self.job, i)
+        if witness is not None:
+            return Found("broken", None, witness)
+        low, high = (torch.from_numpy(side[i : i + 1]).double() for side in self.job.sets.outward_box())
+        waiting = [(low, high)]
+        count = 0
+        while waiting:
+            if time.monotonic() >= end:
+                return Found("timeout", f"the time was up after {count} pieces")
+            low, high, waiting = self._next(waiting)
+            count += len(low)
+            middle = (low + high) / 2
+            slack = self.asked.slack(i, self.asked.folded.scores(middle))
+            open_ = ~self._proved(i, low, high)
+            if bool((slack[~open_] > -self.margin).any()):
+                raise BackendRefusal("a bound is contradicted by a point of its piece")
+            near = middle[open_ & (slack > 0)]
+            if len(near) and (witness := member(self.asked, self.job, i, near[:PIECES])) is not None:
+                return Found("broken", None, witness)
+            if bool(open_.any()):
+                halves = self._halved(i, low[open_], high[open_])
+                if halves is None or sum(len(a) for a, _ in waiting) > OPEN:
+                    return Found("unknown", f"undecided after {count} pieces: the least margin is about zero")
+                waiting.append(halves)
+        return Found("certified", f"{count} pieces")
+
+    def _seconds(self) -> float:
+        given = self.job.arguments["timeout"]
+        seconds = float(given.value if isinstance(given, Quantity) else given)
+        return seconds if self.job.deadline is None else min(seconds, self.job.deadline - time.monotonic())
+
+    def _next(self, waiting: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
+        """The pieces that are bounded next, the youngest first, and what still waits."""
+        low, high = (torch.cat(side) for side in zip(*waiting, strict=True))
+        cut = max(0, len(low) - self.together)
+        return low[cut:], high[cut:], [(low[:cut], high[:cut])] if cut else []
+
+    def _proved(self, i: int, low: Tensor, high: Tensor) -> Tensor:
+        """(n,) whether no input of each piece comes within the margin of failing: for every polyhedron one of its rows
+        is negative on the whole piece."""
+        n = len(low)
+        fill = torch.arange(self.together).clamp(max=n - 1)  # the graph was read for one batch size
+        low, high = low[fill], high[fill]
+        folded, parts = self.asked.folded, self.asked.failing[i]
+        rows = -torch.cat([part.matrix for part in parts])
+        offset = -torch.cat([part.offset for part in parts]) + rows @ folded.offset
+        region = self.library.PerturbationLpNorm(norm=math.inf, x_L=low, x_U=high)
+        inputs = (self.library.BoundedTensor((low + high) / 2, region),)
+        matrix = (rows @ folded.matrix).expand(self.together, *rows.shape[:1], folded.matrix.shape[1])
+        try:
+            lower, _ = self.bounded.compute_bounds(x=inputs, C=matrix, method="CROWN", bound_upper=False)
+        except (NotImplementedError, RuntimeError, ValueError, AssertionError, AttributeError, IndexError) as failure:
+            raise BackendRefusal(f"auto-LiRPA failed: {type(failure).__name__}: {failure}") from failure
+        safe = (lower[:n] + offset) > self.margin
+        return torch.stack([block.any(dim=1) for block in self._blocks(i, safe)]).all(dim=0)
+
+    def _blocks(self, i: int, safe: Tensor) -> Iterator[Tensor]:
+        """The columns of ``safe`` (n, rows), polyhedron by polyhedron."""
+        yield from torch.split(safe, [len(part.offset) for part in self.asked.failing[i]], dim=1)
+
+    def _halved(self, i: int, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Both halves of every piece; ``None`` when a piece cannot be halved any more."""
+        middle = (low + high) / 2
+        with torch.enable_grad():
+            at = middle.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(self.asked.slack(i, self.asked.folded.scores(at)).sum(), at)
+        width = (high - low).flatten(1)
+        gain = width * (slope.abs().flatten(1) + 1e-3 * slope.abs().flatten(1).amax(dim=1, keepdim=True) + 1e-12)
+        axis = gain.argmax(dim=1, keepdim=True)
+        cut = middle.flatten(1).gather(1, axis)
+        if bool((cut <= low.flatten(1).gather(1, axis)).any() or (cut >= high.flatten(1).gather(1, axis)).any()):
+            return None
+        left, right = high.flatten(1).scatter(1, axis, cut), low.flatten(1).scatter(1, axis, cut)
+        return torch.cat([low, right.reshape(low.shape)]), torch.cat([left.reshape(high.shape), high])
