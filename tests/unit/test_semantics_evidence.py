@@ -136,3 +136,36 @@ def test_more_robust_needs_a_bound_on_one_side_and_a_witness_on_the_other(
 def test_a_claim_says_something(right: str, code: tuple[str, str] | None) -> None:
     comparison = right if not right[0].isdigit() else f">= {right}"
     assert found(f'claim "survival": survival(aa) {comparison}\n') == ([code] if code else [])
+
+
+SAMPLED = """data test: px {
+  read:   npz("test.npz", inputs: "x", labels: "y")
+  take:   sample 500 seed 0
+  truth:  published "CIFAR-10 test labels"
+}
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("claimed", "code"),
+    [
+        *((f"{q}(aa) >= 40 %", None) for q in ("survival", "certified", "robust_accuracy", "robust_rate")),
+        *((f"{q}(aa) >= 40 %", None) for q in ("clean_accuracy", "clean_answered")),
+        *((f"{q}(aa) >= 40 %", "TM623") for q in ("coverage", "attack_coverage", "certificate_coverage", "reviewed")),
+        ("attack_success(aa, attack: a) <= 40 %", "TM623"),
+        ("certified(aa) >= survival(aa)", "TM623"),
+        ("survival(aa) rounds to 40.0 %", None),
+    ],
+)
+def test_only_shares_of_all_examples_speak_of_the_population(claimed: str, code: str | None) -> None:
+    text = SAMPLED + evaluation({"attack", "certify"}) + f'claim "survival": {claimed} population at 95 %\n'
+    assert found(text) == ([(code, "95 %")] if code else [])
+
+
+@pytest.mark.parametrize("changed", [{"clean_errors": "excluded"}, {"goal": "targeted each apart"}])
+def test_a_population_has_one_unit_an_example_and_counts_clean_errors(changed: dict[str, str]) -> None:
+    text = OTHER + SAMPLED + threat(**changed) + evaluation({"attack", "certify"}, of="other", name="bb")
+    claim = 'claim "survival": certified(bb) >= 40 %'
+    assert found(text + claim + " population at 95 %\n") == [("TM623", "95 %")]
+    assert found(text + claim + "\n") == []

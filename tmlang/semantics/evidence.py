@@ -12,7 +12,7 @@ from typing import Literal, cast
 from tmlang.base.frozen import dataclass
 from tmlang.meaning.evaluations import Measured
 from tmlang.meaning.threats import Shift, Threat
-from tmlang.semantics.builtins import QuantityRow
+from tmlang.semantics.builtins import OF_POPULATIONS, QuantityRow
 from tmlang.semantics.evaluations import KnownEvaluation
 from tmlang.semantics.scope import World
 from tmlang.semantics.values import show
@@ -105,16 +105,28 @@ def supported(world: World, side: Side, op: Op) -> bool:
 
 
 def sampled(world: World, node: ast.Claim, left: Side) -> bool:
-    """A claim about the population needs examples that were drawn from it."""
-    examples = left.known.subject.data
-    assert node.population is not None
+    """A claim about the population is of a share of examples that were drawn from it (EVIDENCE.md section 8)."""
+    subject, examples = left.known.subject.meaning, left.known.subject.data
+    at, name = node.population, left.meaning.quantity
+    assert at is not None
     if examples is None:
-        world.report("TM612", "a property has no examples, and speaks of no population", node.population)
+        world.report("TM612", "a property has no examples, and speaks of no population", at)
         return False
     made = examples.meaning
     if made.sampling is None and not any(t.kind == "sample" for t in made.takes):
         message = f"{made.name} was chosen, not drawn: nothing follows for the population"
         help = 'take: sample 500 seed 0, or sampling: "…" in the data declaration'
-        world.report("TM612", message, node.population, help=help)
+        world.report("TM612", message, at, help=help)
         return False
-    return True
+    reason = None
+    if name not in OF_POPULATIONS:
+        reason = f"{name} is no share of all examples, and has no interval for the population"
+    elif isinstance(node.right, ast.Call):
+        reason = "two evaluations of the same examples are compared, and an interval is for one"
+    elif not isinstance(subject, Threat) or subject.clean_errors != "fail":
+        reason = f"the interval is defined where clean errors count as failures, and {subject.name} leaves them out"
+    elif subject.goal.kind == "each":
+        reason = f"{subject.name} counts several targets for each example, and these are not drawn one by one"
+    if reason is not None:
+        world.report("TM623", reason, at, help="leave `population` out: the claim is then about the examples")
+    return reason is None

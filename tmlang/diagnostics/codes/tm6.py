@@ -25,4 +25,5 @@ RULES = (
     Rule("TM620", "this stage does not suit this subject"),
     Rule("TM621", "the seed is not written", "warning"),
     Rule("TM622", "an estimate says nothing about the robust rate"),
+    Rule("TM623", "this has no interval for the population"),
 )
