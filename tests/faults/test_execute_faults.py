@@ -199,6 +199,22 @@ def net():
 """
 
 
+COUNTING = "self.seen = getattr(self, 'seen', 0) + 1; return self.linear(x) * (-1 if self.seen > {limit} else 1)"
+
+
+def test_a_state_that_no_hash_sees_stops_the_run(runs: Runs) -> None:
+    """The object turns its answers round at a request that comes behind the probes; the same object that would do so
+    later than the run ends is left alone."""
+    runs.toys["bad"] = Toy(moved((0.0625, 0.0)))
+    made = with_network(runs, DROPOUT.format(body=COUNTING.format(limit=20)))
+    with pytest.raises(Stop) as stopped:
+        runner.run(made, RunOptions(out=runs.folder / "out", trust_code=True))
+    assert [d.code for d in stopped.value.diagnostics] == ["TM822"]
+    assert [r for r in runs.rows() if r.stage == "bad"] == []
+    made = with_network(runs, DROPOUT.format(body=COUNTING.format(limit=10_000)))
+    assert runner.run(made, RunOptions(out=runs.folder / "later", trust_code=True)).exit_code in (0, 3, 4)
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [

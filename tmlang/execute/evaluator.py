@@ -49,6 +49,7 @@ class Evaluator:
         self.deployed = deployed
         self.decision = decision
         self.repeatable = False
+        self._probed: tuple[torch.Tensor, torch.Tensor] | None = None
 
     @property
     def replays(self) -> int:
@@ -76,7 +77,13 @@ class Evaluator:
             self.deployed(x[: 8 * _PROBED])
         again = [self.outputs(some) for _ in range(REPLAYS - 1)]
         self.repeatable = all(same(first, other) for other in again)
+        self._probed = (some, self.decision(first)) if self.repeatable else None
         return self.repeatable
+
+    def steady(self) -> bool:
+        """Whether the inputs of the probe are decided as they were then: a model may keep state that is no parameter
+        and no buffer."""
+        return self._probed is None or torch.equal(self.decide(self._probed[0]), self._probed[1])
 
     def identity(self) -> dict[str, Any]:
         """What E is: part of the identity of a claim."""

@@ -75,6 +75,17 @@ def check_state(model: nn.Module, before: str, stage: str) -> None:
         raise _changed(stage, "left the model with other parameters or buffers")
 
 
+def check_steady(steady: bool, stage: str) -> None:
+    """Raises TM822 unless the object still answers as it did before anything ran."""
+    if not steady:
+        raise stop(
+            "TM822",
+            f"behind the stage {stage} the model answers the same input otherwise than before",
+            notes=("its parameters and buffers are as they were, so it keeps a state elsewhere, or is random",),
+            help="take the state out of the model, or write random: per request and a success: rule",
+        )
+
+
 def _changed(stage: str, what: str) -> Exception:
     return stop(
         "TM822",

@@ -18,7 +18,7 @@ from tmlang.backends.recheck import Facts, recheck
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.arena import Arena
 from tmlang.execute.confirm import Confirmed
-from tmlang.execute.guard import guarded
+from tmlang.execute.guard import check_steady, guarded
 from tmlang.execute.jobs import JobMaker, Searched
 from tmlang.execute.rows import TIMEOUT, Effort, attack_row, kept
 from tmlang.meaning.values import Artifact
@@ -63,7 +63,7 @@ class StageRun:
         """The units ``at`` (indices into the arena), which have ``used`` so many queries before.
 
         A failure of the adapter makes rows ``error`` and the run goes on. Raises :class:`Stop` (TM822) when the stage
-        changed the model.
+        changed the model, or the model itself.
         """
         if self.deadline is not None and time.monotonic() >= self.deadline:
             return self._failed(at, TIMEOUT, [], 0.0)
@@ -77,9 +77,12 @@ class StageRun:
         efforts = self._efforts(at, searched, seconds)
         within = [self._within_access(e, u) for e, u in zip(efforts, used, strict=True)]
         if isinstance(outcomes[0], Verdicts):
-            return self._verdicts(at, outcomes[0], searched[0].job, efforts, within)
-        found = [self._offered(o, s.job) for o, s in zip(outcomes, searched, strict=True)]
-        return self._rows(at, [sum(facts, ()) for facts in zip(*found, strict=True)], efforts, within)
+            batch = self._verdicts(at, outcomes[0], searched[0].job, efforts, within)
+        else:
+            found = [self._offered(o, s.job) for o, s in zip(outcomes, searched, strict=True)]
+            batch = self._rows(at, [sum(facts, ()) for facts in zip(*found, strict=True)], efforts, within)
+        check_steady(self.arena.attacked.evaluator.steady(), self.stage.id)
+        return batch
 
     def _outcome(self, searched: Searched) -> Candidates | Verdicts | str:
         """What the adapter gives for one job, or why it gives nothing."""
