@@ -124,7 +124,7 @@ class Runs:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
         self.toys: dict[str, Toy] = {}
-        monkeypatch.setattr(runner, "load", lambda _, method: self.toys[method])
+        monkeypatch.setattr(runner, "load", lambda _, method, __: self.toys[method])
 
     def __call__(
         self, made: Plan, out: str = "out", batch: int | None = None, **acts: Callable[[Job], Any]

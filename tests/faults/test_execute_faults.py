@@ -290,7 +290,7 @@ def test_another_run_in_the_folder_is_not_touched(runs: Runs) -> None:
 
 
 def test_a_library_that_is_not_installed(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(_: str, __: str) -> Any:
+    def missing(*_: object) -> Any:
         raise BackendMissing("attacks")
 
     monkeypatch.setattr(runner, "load", missing)

@@ -21,7 +21,6 @@ from tmlang.diagnostics.stop import Stop, stop
 from tmlang.execute.stages import Batch
 from tmlang.execute.world import World
 from tmlang.meaning.spaces import Space
-from tmlang.plan.capability import Capabilities
 from tmlang.plan.ir import Plan
 from tmlang.plan.lock import installed
 from tmlang.plan.text import plan_hash, plan_json
@@ -40,7 +39,7 @@ def identity(plan: Plan, world: World, batch_size: Mapping[str, int]) -> dict[st
         "models": {name: attacked.evaluator.identity() for name, attacked in world.loaded().items()},
         "code": {name: dict(attacked.facts) for name, attacked in world.loaded().items()},
         "batch_size": dict(batch_size),
-        "libraries": dict(installed(plan, Capabilities())),
+        "libraries": dict(installed(plan, world.capabilities)),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from tmlang.execute.progress import Progress, Silent
 from tmlang.execute.sources.files import LIMIT
 from tmlang.execute.stages import Batch, Kept, StageRun
 from tmlang.execute.world import World
+from tmlang.plan.capability import Capabilities
 from tmlang.plan.ir import Plan, Stage
 from tmlang.plan.lock import Targets
 from tmlang.plan.passes import DROP_BROKEN
@@ -236,15 +237,21 @@ class _Evaluation:
         left = [b for b in batches if any(self.arena.units[i].id not in done for i in b)]
         name = stage.id if self.evaluation.repeats == 1 else f"{stage.id} #{repeat + 1}"
         self.runner.progress.stage(name, sum(len(b) for b in left))
-        adapter = _adapter(stage) if left else None
+        adapter = _adapter(stage, self.runner.world.capabilities) if left else None
         for batch in left:
             assert adapter is not None
-            run = StageRun(self.arena, stage, repeat, adapter, self.deadline, self.runner.world.files.read)
+            read, listen = self.runner.world.files.read, self._listener(stage)
+            run = StageRun(self.arena, stage, repeat, adapter, self.deadline, read, listen)
             used = [self.ledger.used(self.arena.units[i].id) for i in batch]
             self._commit(run.run(batch, used))
             self.runner.progress.advance(len(batch), self._standing())
         check_state(self.arena.attacked.deployed, self.state, stage.id)
         self._failures(stage, repeat)
+
+    def _listener(self, stage: Stage) -> Callable[[int], None] | None:
+        """Turns rows that were forwarded into units' worth of work, where the plan knows the passes of a unit."""
+        passes, progress = stage.cost.forward, self.runner.progress
+        return (lambda rows: progress.work(rows / passes)) if passes else None
 
     def _active(self, stage: Stage, repeat: int) -> list[int]:
         """Clean and correct units; without those that earlier stages broke, where the plan's passes allow that.
@@ -283,10 +290,10 @@ class _Evaluation:
             self.runner.warn([Diagnostic("TM825", text, stage.origin, notes=(failed[0].message or "",))])
 
 
-def _adapter(stage: Stage) -> Search | Certifier:
+def _adapter(stage: Stage, capabilities: Capabilities) -> Search | Certifier:
     try:
         with quiet():
-            return load(stage.backend, stage.method)
+            return load(stage.backend, stage.method, capabilities)
     except BackendMissing as missing:
         raise stop(
             "TM510",

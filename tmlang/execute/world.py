@@ -23,10 +23,13 @@ from tmlang.execute.sources.models import LoadedNetwork, load_network
 from tmlang.meaning.models import Model, Network
 from tmlang.meaning.threats import Shift, Threat
 from tmlang.meaning.values import Artifact
+from tmlang.plan.capability import Capabilities
 from tmlang.plan.ir import Plan
 from tmlang.plan.lock import artifacts
 
 T = TypeVar("T")
+_TRIED = 32
+"""Originals that a model is tried on."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class World:
         self.plan = plan
         self.files = Files(plan.root, limit=max_bytes)
         self.trust_code = trust_code
+        self.capabilities = Capabilities()
         self._models: dict[str, Attacked] = {}
         self._made: dict[tuple[str, ...], Any] = {}
 
@@ -111,11 +115,26 @@ class World:
         return attacked.evaluator.decide(inputs).numpy()
 
     def settle(self, attacked: Attacked, x: torch.Tensor) -> None:
-        """Whether the outputs are probabilities, measured on originals where the spec does not state it."""
-        if attacked.model.network.output_kind is None and attacked.model.ensemble is None and len(x):
+        """Run the model on a few originals for the first time, and see whether its outputs are probabilities where the
+        spec does not state it. Raises TM736 when it cannot be run on them."""
+        model = attacked.model
+        try:
             with torch.no_grad():
-                raw = attacked.deployed.raw(x[:32])
-            attacked.decision.probabilities = output_kind(raw, attacked.model) == "probabilities"
+                raw = attacked.deployed.raw(x[:_TRIED])
+            if raw.ndim != 2 or len(raw) != len(x[:_TRIED]):
+                raise ValueError(f"{len(x[:_TRIED])} inputs give outputs of shape {tuple(raw.shape)}")
+        except Exception as e:
+            shape = " x ".join(str(n) for n in x.shape[1:])
+            said = (str(e).strip().splitlines() or [""])[0]
+            raise stop(
+                "TM736",
+                f"{model.name} cannot be run on an input of {model.space}",
+                model.origin,
+                notes=(f"an input is {shape}; {type(e).__name__}: {said}",),
+                help="mend the shape of the space, the steps in front, or the network",
+            ) from e
+        if model.network.output_kind is None and model.ensemble is None:
+            attacked.decision.probabilities = output_kind(raw, model) == "probabilities"
 
     def data(self, subject: Threat | Shift) -> LoadedData:
         """The selected rows that ``subject`` is about, labelled by its model's classes."""
