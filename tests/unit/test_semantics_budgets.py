@@ -228,6 +228,14 @@ def test_a_share_is_written_in_the_unit_of_the_feature(unit: str, radius: str, m
 
 
 @pytest.mark.parametrize(
+    ("shape", "order", "expected"),
+    [("3, 8, 8", "rgb", []), ("1, 8, 8", "rgb", [("TM224", "order rgb")]), ("1, 8, 8", "grey", [("TM116", "grey")])],
+)
+def test_an_order_is_for_three_channels(shape: str, order: str, expected: list[tuple[str, str]]) -> None:
+    assert found(f"space eight: tensor({shape}) of bytes order {order}\n") == expected
+
+
+@pytest.mark.parametrize(
     ("step", "mutable", "expected"),
     [
         ("1/4 'degC'", "temp", []),

@@ -266,7 +266,7 @@ def _modified(world: World, env: Env, node: ast.Space, draft: _Draft) -> Space:
                 draft.fields["dtype"] = dtype or "float32"
             case ast.Order():
                 order = values.word(world, modifier.order, ("rgb", "bgr"), "order of channels")
-                draft.fields["order"] = order if _has_colours(world, draft, modifier) else None
+                draft.fields["order"] = order if order and _has_colours(world, draft, modifier) else None
             case ast.DeliveredAs():
                 draft.fields["delivery"] = _delivery(world, env, modifier, draft)
             case ast.Originals():
@@ -282,7 +282,8 @@ def _has_colours(world: World, draft: _Draft, node: ast.Order) -> bool:
     shape, axis = cast("tuple[int, ...]", draft.fields["shape"]), draft.fields.get("channel_axis")
     if isinstance(axis, int) and shape[axis] == 3:
         return True
-    world.report("TM224", f"{node.order.text} orders three channels, and the shape is {shape}", node)
+    text = f"{node.order.text} orders three channels, and the shape is {shape}"
+    world.report("TM224", text, node, help="leave it out: only three channels have an order")
     return False
 
 
