@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import keyword
 import os
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,8 @@ COMMANDS = {
     "new": "write a commented spec that checks, to start from",
     "words": "say the threat model in a paragraph, in English or LaTeX",
     "freeze": "write every hash, version and resolved default into a lock",
+    "import": "turn a property of another format (VNN-LIB), with its network, into a spec",
+    "export": "write the properties of a spec, and its networks, for other verifiers (VNN-LIB)",
     "backends": "list the libraries and methods, and what each can carry",
 }
 """Command -> what it does, in the order in which one needs them."""
@@ -62,7 +65,7 @@ def parser(command: str | None) -> tuple[argparse.ArgumentParser, ModuleType | N
     module = None
     for name, summary in COMMANDS.items():
         if name == command:
-            module = importlib.import_module(f"tmlang.cli.{name}")
+            module = importlib.import_module(f"tmlang.cli.{name}{'_' if keyword.iskeyword(name) else ''}")
             module.add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=summary)

@@ -38,4 +38,8 @@ RULES = (
     Rule("TM734", "probabilities instead of logits", "warning"),
     Rule("TM735", "the data uses a small part of its space", "warning"),
     Rule("TM736", "the model cannot be run on an input of its space"),
+    # Found when other formats are read and written (`tmc import`, `tmc export`).
+    Rule("TM740", "the VNN-LIB file is not well formed"),
+    Rule("TM741", "this cannot be said in the other format"),
+    Rule("TM742", "the network cannot be written as ONNX"),
 )
