@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tmlang.cli.front import Front, add_format, add_settings, exit_code, read_spec, show
-from tmlang.diagnostics.model import Diagnostic, in_order
+from tmlang.diagnostics.model import Diagnostic, has_errors, in_order
 from tmlang.diagnostics.stop import Stop
 
 if TYPE_CHECKING:
@@ -42,13 +43,13 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
 def run(args: argparse.Namespace) -> int:
     settings = dict(args.settings)
     fronts = [_fixed(path, settings) if args.fix else read_spec(path, settings) for path in args.files]
-    found: list[Diagnostic] = [d for front in fronts for d in front.diagnostics]
     if args.artifacts:
-        found += [d for front in fronts if front.plan for d in _artifacts(front, args.trust_code)]
+        fronts = [_with_artifacts(front, args.trust_code) for front in fronts]
+    found: list[Diagnostic] = [d for front in fronts for d in front.diagnostics]
     show(found, {name: source for front in fronts for name, source in front.sources.items()}, args.format)
     if args.format == "text":
         for front in fronts:
-            if front.plan is not None:
+            if front.plan is not None and not has_errors(front.diagnostics):
                 print(f"{front.path}: {_summary(front)}")
     return exit_code(found)
 
@@ -79,21 +80,22 @@ def _fixed(path: str, settings: dict[str, str]) -> Front:
     return front
 
 
-def _artifacts(front: Front, trust_code: bool) -> tuple[Diagnostic, ...]:
-    """What the files that the spec names say against it: hashes, shapes, ranges, and the probes of a run."""
+def _with_artifacts(front: Front, trust_code: bool) -> Front:
+    """The spec with what the files that it names say against it: hashes, shapes, ranges, and the probes of a run."""
+    if front.plan is None:
+        return front
     from tmlang.execute.arena import make_arena
     from tmlang.execute.world import World
 
-    assert front.plan is not None
     world = World(front.plan, trust_code=trust_code)
     found: list[Diagnostic] = []
     try:
         world.verify()
+        for evaluation in front.plan.evaluations:
+            try:
+                found += make_arena(evaluation, world)[1]
+            except Stop as stopped:
+                found += stopped.diagnostics
     except Stop as stopped:
-        return stopped.diagnostics
-    for evaluation in front.plan.evaluations:
-        try:
-            found += make_arena(evaluation, world)[1]
-        except Stop as stopped:
-            found += stopped.diagnostics
-    return in_order(found)
+        found += stopped.diagnostics
+    return replace(front, diagnostics=(*front.diagnostics, *in_order(found)))

@@ -221,8 +221,8 @@ def load_weights(artifact: Artifact, files: Files) -> dict[str, torch.Tensor]:
             "TM714",
             f'"{artifact.path}" holds more than tensors',
             artifact.origin,
-            notes=(str(e).strip().splitlines()[0],),
-            help="store the weights with safetensors.torch.save_file(model.state_dict(), …)",
+            notes=("it is a pickle of something else, and opening a pickle runs what it says",),
+            help="where it was made, store the weights with safetensors.torch.save_file(model.state_dict(), …)",
         ) from e
     state = state.get("state_dict", state) if isinstance(state, dict) else state
     if not isinstance(state, dict) or not all(isinstance(v, torch.Tensor) for v in state.values()):
