@@ -144,6 +144,12 @@ def test_a_row_that_does_not_fit_is_found(tmp_path, edit, code):
     assert code in {c for c, _ in faults(honest(tmp_path / "run", edit=edit))}
 
 
+def test_an_example_that_was_left_out_is_found(tmp_path):
+    """Every number follows from the rows that are left, and the plan takes one more."""
+    path = honest(tmp_path / "run", records=[r for r in rows() if r.example != "u"])
+    assert faults(path) == [("TM844", "e: there are rows of 2 examples, and the plan takes 3")]
+
+
 @pytest.mark.parametrize("value", [0.6251, 0.75, 1.5])
 def test_an_input_outside_its_set_is_found(tmp_path, value):
     x = np.full((1, 1, 8, 8), 0.5, np.float32)
@@ -171,15 +177,17 @@ def test_queries_beyond_the_limit_are_found(tmp_path):
 
 
 def test_a_contradicted_certificate_that_is_not_told_is_found(tmp_path):
+    one_row = replace(SAMPLE, takes=(Take("sample", 1, 1),))
+    p = plan([evaluation(attack(), certifier())], [threat()], data=(one_row,))
     made = Rows().clean("u")
     made.attack("u", outcome="broken", candidate="candidates/000001.safetensors#0", **BROKEN).proof("u")
 
     def hide(told):
         told["evaluations"]["e"]["contradictions"] = []
 
-    found = faults(honest(tmp_path / "run", records=made.all, told=hide))
+    found = faults(honest(tmp_path / "run", p=p, records=made.all, told=hide))
     assert any("auto_lirpa.crown is contradicted" in text for _, text in found)
-    assert faults(honest(tmp_path / "told", records=made.all)) == []
+    assert faults(honest(tmp_path / "told", p=p, records=made.all)) == []
 
 
 def test_a_changed_plan_is_another_plan(tmp_path):

@@ -24,6 +24,9 @@ def row_faults(plan: Json, rows: Sequence[Record]) -> Iterator[str]:
             yield f"{row.unit}: the plan has no evaluation `{row.evaluation}`"
         else:
             units.setdefault((row.evaluation, row.unit), []).append(row)
+    for evaluation in evaluations.values():
+        told = {row.example for (name, _), of_unit in units.items() if name == evaluation["name"] for row in of_unit}
+        yield from _selection_faults(plan, subjects[evaluation["subject"]], evaluation["name"], len(told))
     bases = Counter(name for (name, _), rows in units.items() if rows[0].label >= 0 and rows[0].label != rows[0].target)
     for (name, unit), of_unit in units.items():
         evaluation = evaluations[name]
@@ -35,6 +38,15 @@ def row_faults(plan: Json, rows: Sequence[Record]) -> Iterator[str]:
             faults = (f for row in of_unit for f in _threat_faults(subject, row, bases[name], random=random))
             yield from (f"{where}: {fault}" for fault in faults)
             yield from (f"{where}: {fault}" for fault in _query_faults(evaluation, subject, of_unit))
+
+
+def _selection_faults(plan: Json, subject: Json, name: str, examples: int) -> Iterator[str]:
+    """As many examples as the plan takes, where it says how many: a row that is left out changes every share."""
+    if subject["is"] != "Threat":
+        return
+    last = next(d for d in plan["data"] if d["name"] == subject["data"])["takes"][-1]
+    if last["kind"] in ("first", "sample") and examples != last["count"]:
+        yield f"{name}: there are rows of {examples} examples, and the plan takes {last['count']}"
 
 
 def _label(evaluation: Json, row: Record) -> str:
