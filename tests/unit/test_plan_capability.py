@@ -65,7 +65,15 @@ def test_a_row_outweighs_the_defaults(tmp_path: Path) -> None:
 def test_what_is_not_in_the_form_is_refused(old: str, new: str, names: str) -> None:
     assert old in MANIFEST
     with pytest.raises(ManifestError, match=names):
-        read_manifest(MANIFEST.replace(old, new, 1), "toy.toml")
+        list(read_manifest(MANIFEST.replace(old, new, 1), "toy.toml").methods.values())
+
+
+def test_a_method_that_nobody_asks_for_is_not_read() -> None:
+    toy = read_manifest(MANIFEST + "\n[method.broken]\ntitle = 3\n", "toy.toml")
+    assert toy.method("walk") is not None
+    assert list(toy.methods)[-1] == "broken"
+    with pytest.raises(ManifestError, match="broken"):
+        toy.methods["broken"]
 
 
 def test_only_the_asked_manifest_is_read(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
@@ -34,28 +35,59 @@ class ManifestError(ValueError):
     """A manifest that does not have the form it must have; the message names the file and the key."""
 
 
+_ROW = re.compile(r"^\[method\.([\w-]+)[.\]]", re.MULTILINE)
+
+
 def read_manifest(text: str, file: str) -> Backend:
-    """The backend that ``text`` (TOML) describes. Raises :class:`ManifestError` for anything unknown or missing."""
-    try:
-        raw = tomllib.loads(text, parse_float=Fraction)
-    except tomllib.TOMLDecodeError as error:
-        raise ManifestError(f"{file}: {error}") from error
-    _only(raw, {"backend", "defaults", "method"}, file)
+    """The backend that ``text`` (TOML) describes; each method is read when it is first asked for, since a spec names a
+    few of many. Raises :class:`ManifestError`, as does asking for a method, for anything unknown or missing."""
+    starts = [(match[1], match.start()) for match in _ROW.finditer(text)]
+    ends = [start for _, start in starts[1:]] + [len(text)]
+    rows: dict[str, str] = {}
+    for (name, start), end in zip(starts, ends, strict=False):
+        rows[name] = rows.get(name, "") + text[start:end]
+    raw = _toml(text[: starts[0][1]] if starts else text, file)
+    _only(raw, {"backend", "defaults"}, file)
     head = raw.get("backend", {})
     _only(head, {"name", "library", "version", "import", "extra", "install"}, f"{file} [backend]")
     if head.get("name") != Path(file).stem:
         raise ManifestError(f"{file}: [backend] name must be the name of the file")
-    defaults = raw.get("defaults", {})
-    methods = {
-        name: _method(head["name"], name, _merged(defaults, row), f"{file} [method.{name}]")
-        for name, row in raw.get("method", {}).items()
-    }
     try:
         module, library, version, extra = (head[key] for key in ("import", "library", "version", "extra"))
     except KeyError as missing:
         raise ManifestError(f"{file}: [backend] has no {missing}") from None
     install = head.get("install", f"pip install 'tmlang[{extra}]'")
+    methods = _Rows(head["name"], file, raw.get("defaults", {}), rows)
     return Backend(head["name"], library, version, module, extra, install, methods)
+
+
+class _Rows(Mapping[str, Method]):
+    """The methods of a manifest by name, in its order."""
+
+    def __init__(self, backend: str, file: str, defaults: Mapping[str, Any], rows: Mapping[str, str]) -> None:
+        self.backend, self.file, self.defaults, self.rows = backend, file, defaults, rows
+        self._made: dict[str, Method] = {}
+
+    def __getitem__(self, name: str) -> Method:
+        if name not in self._made:
+            raw = _toml(self.rows[name], self.file)
+            _only(raw, {"method"}, self.file)
+            where = f"{self.file} [method.{name}]"
+            self._made[name] = _method(self.backend, name, _merged(self.defaults, raw["method"][name]), where)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def _toml(text: str, file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text, parse_float=Fraction)
+    except tomllib.TOMLDecodeError as error:
+        raise ManifestError(f"{file}: {error}") from error
 
 
 def _merged(defaults: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,6 +40,8 @@ _VERBS = {
     "enumerate": "enumerate",
     "corrupt": "corrupt",
 }
+_LISTED = 8
+"""Names that a message lists at most."""
 _ROLE_CLAUSE = {"corrupt": "apply:"}
 
 
@@ -140,7 +142,8 @@ class Matcher:
         if len(close) == 1:
             path = ".".join(close[0] if part == name else part for part in call.path)
             fix = Fix(f"write {path}", (Edit(path_span(call), path),))
-        help = f"did you mean {either(close)}" if close else f"there are {listed(known)}"
+        some = listed(known) if len(known) <= _LISTED else f"{', '.join(known[:_LISTED])} …; `tmc backends` shows all"
+        help = f"did you mean {either(close)}" if close else f"there are {some}"
         self.diagnostics.append(Diagnostic(code, message, path_span(call), help=help, fix=fix))
 
     def _role(self, method: Method, call: Call, role: str) -> None:
