@@ -113,7 +113,7 @@ class _Run:
         if limit <= 0:
             return Answer("timeout", "timeout")
         width = self.high[i] - self.low[i]
-        moving = width[width > 0]
+        moving = np.concatenate([width, width * self.scale.numpy()])[np.tile(width > 0, 2)]
         if not len(moving):
             return Answer("unknown", "nothing moves in this box")
         if moving.min() < NARROW:
