@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import zipfile
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -180,6 +181,15 @@ def test_files_that_are_not_what_they_should_be(tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz", x=np.zeros((2, 4)), y=np.zeros(3))
     assert refused(tmp_path, npz(), PX).code == "TM727"
     assert refused(tmp_path, data("huggingface", "d.npz"), PX).code == "TM726"
+
+
+def test_an_archive_that_can_be_read_in_two_ways(tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", x=np.zeros((2, 4), np.float32), y=np.zeros(2, np.int64))
+    with zipfile.ZipFile(tmp_path / "d.npz") as whole:
+        labels = whole.read("y.npy")
+    with zipfile.ZipFile(tmp_path / "d.npz", "a") as again:
+        again.writestr("y.npy", labels)
+    assert "twice" in text(refused(tmp_path, npz(), PX))
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:

@@ -94,6 +94,8 @@ def _npz(data: Data, files: Files) -> Table:
     except zipfile.BadZipFile as e:
         raise stop("TM712", f'"{data.file.path}" is no npz file: {e}', data.file.origin) from e
     members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+    if len(members) < len(archive.infolist()):
+        raise stop("TM712", f'"{data.file.path}" holds an array twice under one name', data.file.origin)
     if sum(info.file_size for info in members.values()) > files.limit:
         raise stop("TM725", f'"{data.file.path}" unpacks to more than {files.limit:,} bytes', data.file.origin)
 
