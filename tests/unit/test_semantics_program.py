@@ -379,3 +379,20 @@ def test_everything_missing_is_reported_in_one_run() -> None:
 def test_ways_through_a_step_without_a_gradient(way: str, wanted: list[tuple[str, str]]) -> None:
     stage = f"native.apgd(loss: ce, steps: 40) through {way}"
     assert found(f"evaluate aa of linf8 {{\n  attack:  p = {stage}\n  seed:    0\n}}\n") == wanted
+
+
+@pytest.mark.parametrize(
+    ("access", "wanted"),
+    [
+        ("scores (top10)", []),
+        ("scores (top11)", [("TM413", "top11")]),
+        ("scores (top 3, rounded 2)", []),
+        ("decisions (top5)", [("TM413", "top5")]),
+    ],
+)
+def test_an_attacker_sees_no_more_scores_than_there_are(access: str, wanted: list[tuple[str, str]]) -> None:
+    threat = (
+        "threat linf8 on victim over test {\n  allow:  linf <= 8/255 in px\n  mutable:  all\n  goal:  untargeted\n"
+        f"  access:  {access}\n  clean_errors:  fail\n}}\n"
+    )
+    assert found(threat) == wanted

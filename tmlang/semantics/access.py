@@ -62,6 +62,11 @@ def _level(world: World, env: Env, node: ast.Level | ast.TransferFrom) -> Access
         if word != "scores" or key is None or not count.isdigit() or int(count) < 1:
             world.report("TM413", f"{word} has no detail {name.text}", name, help="scores (top5, rounded 3)")
             return None
+        classes = env.model.meaning.classes if env.model else ()
+        if key == "top" and classes and int(count) > len(classes):
+            message = f"the model has {len(classes)} classes, and the attacker sees the greatest {count} scores"
+            world.report("TM413", message, name, help="write scores alone when all of them are seen")
+            return None
         details[key] = int(count)
     return Access(cast(Level, word), details.get("top"), details.get("rounded"))
 
