@@ -95,6 +95,7 @@ MISTAKES = [
     ("net: px", "größe: px", "TM006", "größe:", "ASCII"),
     ('"a.py:f"', '"C:\\data"', "TM013", "\\d", "means nothing"),
     ("on net over", "on [net, other] over", "TM012", "[", "several models"),
+    ("on net over", "on net, other over", "TM012", ",", "several models"),
     ("tensor(3, 32, 32) of real[0, 1]", "text", "TM012", "text", "text"),
     ("never", "never\x00", "TM006", "\x00", "U+0000"),
     ("never", "never # \u202e", "TM006", "\u202e", "U+202E"),
@@ -264,3 +265,14 @@ def test_depth_is_bounded_where_the_parser_recovers_too() -> None:
     """The error stands behind a value that was not reduced yet and is too deep."""
     found = [d.code for d in read("tm 1 threat t on m over d { allow: linf <= " + "-" * 120 + "1 ( }").diagnostics]
     assert "TM008" in found
+
+
+def test_a_unit_without_quotes_gets_them() -> None:
+    for bare, quoted in (("8 levels", "8 'levels'"), ("8/255 px", "8/255 'px'")):
+        text = SPEC.replace("8/255", bare, 1)
+        (found,) = read(text).diagnostics
+        mended, count = apply_fixes(Source("spec.tm", text), [found])
+        assert (mended, count) == (SPEC.replace("8/255", quoted, 1), 1)
+    feature = "tm 1\nspace s { a: real[0, 1] degC } stored as float32\n"
+    (found,) = read(feature).diagnostics
+    assert apply_fixes(Source("spec.tm", feature), [found])[0] == feature.replace("degC", "'degC'")

@@ -274,7 +274,9 @@ def _not_yet(trouble: Trouble) -> Diagnostic | None:
     help = None
     if {"tensor", "bytes"} & trouble.expected and token.text in NOT_YET:
         what = NOT_YET[token.text]
-    elif "threat" in within and trouble.before.text == "on" and token.text in ("[", "{"):
+    elif ("threat" in within and trouble.before.text == "on" and token.text in ("[", "{")) or (
+        trouble.expected == {"over"} and token.text == ","
+    ):
         what = "one threat on several models"
         help = "write one threat per model, or a threat with the model as its parameter"
     else:
@@ -295,8 +297,9 @@ def _unexpected(trouble: Trouble) -> Diagnostic:
     message = f"expected {said} here, not `{_shown(token)}`"
     notes: tuple[str, ...] = ()
     fix = None
-    if "UNIT" in trouble.expected and token.text in UNITS and "NUMBER" in before.kinds:
+    if "UNIT" in trouble.expected and token.text in UNITS and ("NUMBER" in before.kinds or before.text in ("]", ")")):
         notes = (f"a unit stands between single quotes: {before.text} '{token.text}'",)
+        fix = _write(trouble.span(), f"'{token.text}'")
     elif token.text in RESERVED:
         notes = (f"`{token.text}` is a word of the language and never a name",)
     elif "NAME" in token.kinds:
