@@ -43,7 +43,7 @@ def falsify(asked: Question, job: Job, unit: int) -> np.ndarray | None:
         best = (best + share * (high - low) * slope.sign()).clamp(min=low, max=high)
         if bool((_slack(asked, unit, best) > 0).any()) and (found := member(asked, job, unit, best)) is not None:
             return found
-    return None
+    return member(asked, job, unit, best, closed=True)
 
 
 def _box(job: Job, unit: int) -> tuple[Tensor, Tensor]:
@@ -55,11 +55,13 @@ def _slack(asked: Question, unit: int, x: Tensor) -> Tensor:
     return asked.slack(unit, asked.folded.scores(x))
 
 
-def member(asked: Question, job: Job, unit: int, x: Tensor) -> np.ndarray | None:
-    """The first of ``x`` that still fails when it is moved into the set."""
+def member(asked: Question, job: Job, unit: int, x: Tensor, *, closed: bool = False) -> np.ndarray | None:
+    """The first of ``x`` that still fails when it is moved into the set. ``closed``: the edge of F counts as well, where
+    only the replay can tell."""
     sets = job.sets.rows([unit] * len(x))
     moved = sets.project(x.numpy().astype(sets.originals.dtype))
     inside = torch.from_numpy(moved.x).double()
-    fails = (_slack(asked, unit, inside) > 0) & torch.from_numpy(moved.inside)
+    slack = _slack(asked, unit, inside)
+    fails = ((slack >= 0) if closed else (slack > 0)) & torch.from_numpy(moved.inside)
     at = torch.nonzero(fails).flatten()
     return moved.x[int(at[0])] if len(at) else None
