@@ -388,3 +388,11 @@ def test_side_files_of_weights_stay_beside_the_graph(tmp_path: Path) -> None:
 def test_facts_are_json(tmp_path: Path) -> None:
     network = save_graph(tmp_path, graph([N("Relu", ["x"], ["y"])], ("n", 2), ("n", 2)))
     assert json.loads(json.dumps(dict(load(tmp_path, network, (2,)).facts)))["operators"] == ["Relu"]
+
+
+def test_the_documented_operators_are_the_converted_ones() -> None:
+    from tmlang.execute.sources.onnx_operators import OPERATORS
+
+    page = (Path(__file__).resolve().parents[2] / "docs" / "models.md").read_text()
+    listed = page.split("export a classifier:")[1].split(".\n")[0]
+    assert "".join(listed.split()).split(",") == sorted(OPERATORS)

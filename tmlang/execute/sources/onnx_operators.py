@@ -271,4 +271,4 @@ OPERATORS: Mapping[str, Operator] = {
     "Transpose": lambda i, a: i[0].permute(a.get("perm", list(reversed(range(i[0].ndim))))),
     "Unsqueeze": _unsqueeze,
 }
-"""Operator of the default ONNX domain -> its conversion (documented in docs/models.md)."""
+"""Operator of the default ONNX domain -> its conversion (listed in docs/models.md)."""
