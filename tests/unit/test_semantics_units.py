@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from semantics_support import found
+from semantics_support import checked, found
 
 from tmlang.semantics.units import convert, known_units, parse_unit
 
@@ -103,3 +103,18 @@ def test_a_kind_in_words(kind: str, expected: str) -> None:
 )
 def test_arithmetic_keeps_units_apart(value: str, expected: list[tuple[str, str]]) -> None:
     assert found(f"let x = {value}\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("relation", "said"),
+    [
+        ("a <= b / 2", "'V' does not compare with 'kN'"),
+        ("a <= 2 * b", "'V' does not compare with 'kN'"),
+        ("a <= b * a", "'V' does not compare with 'kN*V'"),
+        ("a <= 1 / b", "'V' does not compare with '1/kN'"),
+        ("a / a <= b", "a plain number does not compare with 'kN'"),
+    ],
+)
+def test_units_of_products_as_one_would_write_them(relation: str, said: str) -> None:
+    space = f"space s {{\n  a:  real[0, 1] 'V'\n  b:  real[0, 2] 'kN'\n  where {relation}\n}} stored as float32\n"
+    assert [(d.code, d.message) for d in checked(space).diagnostics] == [("TM206", said)]

@@ -159,7 +159,7 @@ class Features:
             kinds[kind] = kinds.get(kind, 0) + power * exponent
         factor = (left.unit or _NUMBER).factor * (right.unit or _NUMBER).factor ** power
         kind_list = tuple(sorted((k, n) for k, n in kinds.items() if n))
-        unit = Unit(f"{(left.unit or _NUMBER).text}{node.op}{(right.unit or _NUMBER).text}", kind_list, factor)
+        unit = Unit(_text(left.unit, node.op, right.unit), kind_list, factor)
         tree: Arithmetic = Op(node.op, left.tree, right.tree)
         if not kind_list and factor != 1:
             tree = Op("*", Num(factor), tree)
@@ -181,3 +181,11 @@ class Features:
             return None
         factor = right.unit.factor / left.unit.factor
         return left.tree, right.tree if factor == 1 else Op("*", Num(factor), right.tree)
+
+
+def _text(left: Unit | None, op: str, right: Unit | None) -> str:
+    """How the unit of a product or quotient is written; a plain number has none."""
+    one, other = (left or _NUMBER).text, (right or _NUMBER).text
+    if not other:
+        return one
+    return f"{one or '1'}{op}{other}" if one or op == "/" else other
