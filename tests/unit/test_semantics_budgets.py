@@ -257,3 +257,18 @@ def test_and_binds_closer_than_or() -> None:
     only = next(s for s in program.subjects if isinstance(s, Threat))
     assert isinstance(only.allow, Either)
     assert [type(p) for p in only.allow.parts] == [Both, Ball]
+
+
+@pytest.mark.parametrize(
+    ("access", "expected"),
+    [
+        ("scores, queries <= 0 per example", [("TM213", "0")]),
+        ("decisions, queries <= 0 per example", [("TM213", "0")]),
+        ("scores, queries <= 1 per example", []),
+        ("nothing, queries <= 0 per example", []),
+    ],
+)
+def test_a_search_that_may_ask_nothing_is_refused_where_its_candidates_come_from_asking(
+    access: str, expected: list[tuple[str, str]]
+) -> None:
+    assert found(UNIT + PLAIN + threat("linf <= 8/255 in px").replace("white_box", access)) == expected

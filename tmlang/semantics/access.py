@@ -97,7 +97,9 @@ def _transfer(world: World, env: Env, node: ast.TransferFrom) -> Access | None:
 def _more(world: World, env: Env, made: Access, item: ast.AccessItem) -> Access | None:
     match item:
         case ast.Queries():
-            limit = values.whole(world, env, item.limit, least=0, what="a number of queries")
+            # No query at all leaves something to try only where candidates come from elsewhere.
+            least = 0 if made.level in ("transfer", "nothing") else 1
+            limit = values.whole(world, env, item.limit, least=least, what="a number of queries")
             per = values.word(world, item.per, ("example", "attack"), "unit of the query limit")
             if limit is None or per is None:
                 return None
