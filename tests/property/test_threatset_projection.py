@@ -172,6 +172,10 @@ def test_rounding_goes_towards_the_original():
     length = sets.distances(projection.x)["l2"]
     assert (length <= 1 / 3).all()
     assert (length >= 1 / 3 - 1e-6).all()
+    d = torch.from_numpy(wanted - x0.astype(np.float64))
+    low, high = torch.from_numpy(-x0.astype(np.float64)), torch.from_numpy(1 - x0.astype(np.float64))
+    ideal = l2_box(d, low, high, torch.full((20, 1), 1 / 9, dtype=torch.float64)).numpy()
+    assert (np.abs(projection.x.astype(np.float64) - x0) <= np.abs(ideal)).all()
 
 
 def test_the_most_changed_pixels_are_kept():
