@@ -24,6 +24,8 @@ def _model(search: Search) -> Any:
 
 
 def _criterion(search: Search) -> Any:
+    if search.door.decisions:
+        return _failure(search.door)
     if search.door.targeted:
         return _library().TargetedMisclassification(search.labels)
     return _library().Misclassification(search.labels)
@@ -56,7 +58,7 @@ class Decisions(Minimal):
     already or for which no noise does sit the walk out, since one of them would end it for the whole batch."""
 
     def run(self, search: Search) -> torch.Tensor:
-        door, model, criterion = search.door, _model(search), _failure(search.door)
+        door, model, criterion = search.door, _model(search), _criterion(search)
         arguments = dict(search.arguments)
         blend = _library().attacks.LinearSearchBlendedUniformNoiseAttack(
             distance=_library().distances.l2,

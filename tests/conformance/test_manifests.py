@@ -1,0 +1,84 @@
+"""Manifests against the installed libraries: names, arguments and defaults as the library itself has them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from fractions import Fraction
+from importlib.metadata import version
+from typing import Any
+
+import pytest
+
+from tmlang.backends.loading import load
+from tmlang.plan.capability import Capabilities, Method
+
+LIBRARIES = {"torchattacks": "torchattacks", "foolbox": "foolbox.attacks"}
+OURS = {"start_directions", "start_steps"}
+"""Arguments of ours: how a walk along the boundary finds its start."""
+
+
+def attacks() -> list[Any]:
+    found = []
+    for name in LIBRARIES:
+        backend = Capabilities().backend(name)
+        assert backend is not None
+        found += [pytest.param(m, id=m.path) for m in backend.methods.values() if m.status == "available"]
+    return found
+
+
+def parameters(method: Method) -> dict[str, inspect.Parameter]:
+    attack = getattr(importlib.import_module(LIBRARIES[method.backend]), method.symbol)
+    given = dict(inspect.signature(attack.__init__).parameters)
+    return {n: p for n, p in given.items() if n not in ("self", "model")}
+
+
+@pytest.mark.parametrize("method", attacks())
+def test_every_argument_of_the_library_is_known_or_refused(method: Method) -> None:
+    theirs = set(parameters(method))
+    set_by_us = {method.seed_argument, method.norm_argument, method.radius_argument}
+    assert theirs <= {*method.arguments, *method.run_arguments, *method.budget_arguments, *set_by_us}
+    assert set(method.arguments) - OURS <= theirs
+
+
+@pytest.mark.parametrize("method", attacks())
+def test_defaults_are_the_librarys(method: Method) -> None:
+    for name, parameter in parameters(method).items():
+        argument = method.arguments.get(name)
+        if argument is None:
+            continue
+        if parameter.default is inspect.Parameter.empty:
+            assert argument.default is None
+            assert not argument.optional
+        elif parameter.default is None:
+            assert argument.optional
+        elif argument.type in ("int", "number", "distance"):
+            assert float(Fraction(argument.default or "nan")) == pytest.approx(float(parameter.default), rel=1e-12)
+        elif argument.type == "bool":
+            assert (argument.default == "true") == parameter.default
+        else:
+            assert argument.default == parameter.default
+
+
+@pytest.mark.parametrize("method", attacks())
+def test_the_radius_and_the_norm_are_not_left_to_the_library(method: Method) -> None:
+    for name in ("eps", "max_epsilon", "norm", "n_classes", "seed"):
+        if name in parameters(method):
+            assert name not in method.arguments
+    if method.norm_argument:
+        assert set(method.norm_names) == {n for n in method.norms if n not in ("anything", "l2_rms")}
+
+
+def test_the_versions_are_the_measured_ones() -> None:
+    for name in ("torchattacks", "foolbox", "auto_lirpa"):
+        backend = Capabilities().backend(name)
+        assert backend is not None
+        assert version(backend.library) == backend.version
+
+
+def test_every_available_method_loads() -> None:
+    built = [m for m in Capabilities().methods() if m.status == "available"]
+    assert len(built) > 60
+    for method in built:
+        adapter = load(method.backend, method.name)
+        assert callable(getattr(adapter, "search", None) or getattr(adapter, "certify", None) or adapter)
