@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if wanted and method is None:
         return _unknown(f"method `{args.name}`", did_you_mean(wanted, backends[0].methods))
     if args.format == "json":
-        print(json.dumps(asdict(method) if method else [asdict(b) for b in backends], indent=2, default=_plain))
+        print(json.dumps(asdict(method) if method else [_whole(b) for b in backends], indent=2, default=_plain))
     else:
         print("\n".join(_method(method) if method else (line for b in backends for line in _backend(b))))
     return 0
@@ -57,6 +57,11 @@ def run(args: argparse.Namespace) -> int:
 def _unknown(what: str, close: str | None) -> int:
     sys.stderr.write(f"tmc backends: there is no {what}; {close or '`tmc backends` lists them all'}\n")
     return 2
+
+
+def _whole(backend: Backend) -> dict[str, Any]:
+    """A manifest as a plain value, all its methods read."""
+    return {**asdict(backend), "methods": {name: asdict(method) for name, method in backend.methods.items()}}
 
 
 def _plain(value: object) -> str:
