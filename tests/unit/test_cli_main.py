@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import subprocess
 import sys
 from collections.abc import Callable
@@ -105,7 +104,7 @@ def test_version_and_help_teach(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_command_offers_the_two_functions_and_help_with_an_example(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    module = importlib.import_module(f"tmlang.cli.{name}")
+    module = main.module_of(name)
     assert callable(module.add_parser)
     assert callable(module.run)
     assert ended([name, "--help"]) == 0

@@ -65,11 +65,16 @@ def parser(command: str | None) -> tuple[argparse.ArgumentParser, ModuleType | N
     module = None
     for name, summary in COMMANDS.items():
         if name == command:
-            module = importlib.import_module(f"tmlang.cli.{name}{'_' if keyword.iskeyword(name) else ''}")
+            module = module_of(name)
             module.add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=summary)
     return top, module
+
+
+def module_of(command: str) -> ModuleType:
+    """The module of a command; one whose name is a word of Python has an underscore behind it."""
+    return importlib.import_module(f"tmlang.cli.{command}{'_' if keyword.iskeyword(command) else ''}")
 
 
 def main(argv: Sequence[str]) -> int:
