@@ -26,7 +26,7 @@ def _stage(stage: Stage, backend: Backend | None) -> Diagnostic | None:
             "TM513",
             f"{missing} is described and not built yet: it can be checked and planned, not run",
             stage.origin,
-            help=f"leave the stage `{stage.label}` out to run the others",
+            help=None if method.role == "corrupt" else f"leave the stage `{stage.label}` out to run the others",
         )
     if backend.module and find_spec(backend.module) is None:
         return Diagnostic(
