@@ -56,8 +56,8 @@ def _slack(asked: Question, unit: int, x: Tensor) -> Tensor:
 
 
 def member(asked: Question, job: Job, unit: int, x: Tensor, *, closed: bool = False) -> np.ndarray | None:
-    """The first of ``x`` that still fails when it is moved into the set. ``closed``: the edge of F counts as well, where
-    only the replay can tell."""
+    """The first of ``x`` that still fails when it is moved into the set. ``closed``: the edge of F counts as well,
+    where only the replay can tell."""
     sets = job.sets.rows([unit] * len(x))
     moved = sets.project(x.numpy().astype(sets.originals.dtype))
     inside = torch.from_numpy(moved.x).double()
