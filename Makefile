@@ -48,8 +48,8 @@ demo: $(INSTALLED)
 	@echo "== read it: $(DEMO)/report.html"
 
 test: $(INSTALLED)
-	@echo "== running the tests in two processes"
-	@$(BIN)/python -m pytest -n 2
+	@echo "== running the tests in two processes, those that share a run in one"
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: $(INSTALLED)
 	@echo "== ruff, mypy, import-linter"

@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 from sklearn.datasets import load_digits
 from torch import nn
 
+pytestmark = pytest.mark.xdist_group("digits")
 DIGITS = SPECS / "digits"
 LINF, L2 = 0.06, 0.25
 TestSet = tuple[list[str], torch.Tensor, torch.Tensor]

@@ -17,6 +17,7 @@ import pytest
 from e2e_support import SHARED, SPECS, Evidence, run
 from safetensors.numpy import load_file
 
+pytestmark = pytest.mark.xdist_group("mnist")
 FOLDER = SPECS / "mnist_wong_kolter"
 
 

@@ -11,6 +11,7 @@ import torch
 from e2e_support import ROOT, Evidence, run, tmc
 from torch import nn
 
+pytestmark = pytest.mark.xdist_group("readme")
 README = (ROOT / "README.md").read_text()
 
 

@@ -21,6 +21,7 @@ import pytest
 from e2e_support import SPECS, Evidence, run, tmc
 from safetensors.numpy import load_file
 
+pytestmark = pytest.mark.xdist_group("sensor")
 F = Fraction
 STAND = {"far", "clear", "edge"}
 BROKEN = {"near", "just", "tie"}

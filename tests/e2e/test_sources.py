@@ -12,6 +12,7 @@ from e2e_support import SPECS, Evidence, run_here
 from safetensors.torch import load_file
 from torch import nn
 
+pytestmark = pytest.mark.xdist_group("sources")
 KINDS = {
     "torch": 'torch("digits.py:small_cnn", weights: "digits.safetensors")',
     "torchscript": 'torchscript("net.pt")',

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("wheel")
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("tmlang", "grammar", "stdlib", "pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE")
 DEPENDENCIES = ("lark", "rich", "markdown-it-py", "mdurl", "Pygments")
