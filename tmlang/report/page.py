@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from html import escape
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from tmlang.report.figures import picture_uris, survival_plot, sweep_plot
@@ -19,12 +20,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 def page(view: View) -> str:
     """The page as HTML: every text of the spec and of the records is escaped, and no script or link leaves it."""
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.filters["code"] = _code
-    environment.filters["math"] = lambda latex: Markup(to_html(latex))
-    return environment.get_template("report.html.j2").render(
+    return _template().render(
         view=view,
         style=Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),
         tally=claims_line(view),
@@ -34,6 +30,17 @@ def page(view: View) -> str:
         sweep_plots=[sweep_plot(s.parameter, [(r.at, *r.ends) for r in s.rows]) for s in view.sweeps],
         pictures={e.name: [(f, picture_uris(f.pictures)) for f in e.failures if f.pictures] for e in view.evaluations},
     )
+
+
+@cache
+def _template() -> Template:
+    """Compiled once a process: that takes as long as filling it."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters["code"] = _code
+    environment.filters["math"] = lambda latex: Markup(to_html(latex))
+    return environment.get_template("report.html.j2")
 
 
 def _code(text: str) -> Markup:
