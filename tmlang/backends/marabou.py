@@ -17,26 +17,23 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from tmlang.backends.asserted import Asserted
-from tmlang.backends.contract import BackendRefusal, Candidates, Job, Verdicts
-from tmlang.backends.folding import rounding_gap
+from tmlang.backends.answers import Answer, gap_of, seconds, verdicts
+from tmlang.backends.contract import BackendRefusal, Job, Verdicts
 from tmlang.backends.library import isolated
 from tmlang.backends.marabou_onnx import SMOOTH, export
 from tmlang.backends.marabou_process import Dead, Marabou
 from tmlang.backends.polyhedra import Polyhedron, Question, question
 from tmlang.backends.probing import falsify, probes
-from tmlang.meaning.values import Quantity
 
 if TYPE_CHECKING:
     from tmlang.plan.capability import Method
 
 Tensor = torch.Tensor
-Word = Literal["certified", "broken", "unknown", "error", "timeout"]
 
 NARROW = 4e-6
 """Boxes that move, and nowhere farther than this, were answered with a false unsat."""
@@ -48,15 +45,6 @@ _SMOOTH = "the solver's proofs on sigmoid and tanh are not believed, and it foun
 _CLOSE = "the least margin is within the gap between real and float arithmetic"
 
 
-@dataclass
-class Answer:
-    """Of one unit: a verdict, why, and an input (*shape) that may fail."""
-
-    word: Word
-    message: str | None = None
-    x: np.ndarray | None = None
-
-
 class Query:
     """``marabou.query``."""
 
@@ -64,28 +52,16 @@ class Query:
         self.row = row
 
     def certify(self, job: Job) -> Verdicts:
-        network, _ = job.oracle.opened()
         with isolated(job.seeds), torch.no_grad():
             asked = question(job)
-            gap = rounding_gap(network.deployed if isinstance(network, Asserted) else network, asked.folded, job.x)
+            gap = gap_of(job, asked)
             with tempfile.TemporaryDirectory(prefix="tmlang-marabou-") as folder:
                 path = Path(folder) / "network.onnx"
                 operations, scale = export(asked.folded.body, job.x[:1].double(), path)
                 with Marabou(path, int(job.arguments["memory"])) as solver:
                     run = _Run(job, asked, solver, 2 * gap, scale, smooth=bool(operations & SMOOTH))
                     answers = [run.unit(i) for i in range(len(job.x))]
-        margin = torch.tensor([2 * gap if a.word == "certified" else torch.nan for a in answers], dtype=torch.float64)
-        words, messages = tuple(a.word for a in answers), tuple(a.message for a in answers)
-        return Verdicts(words, margin, gap, "assumed", _candidates(job, answers), messages)
-
-
-def _candidates(job: Job, answers: Sequence[Answer]) -> Candidates:
-    x = job.x.clone()
-    offered = torch.tensor([a.x is not None for a in answers])
-    for i, answer in enumerate(answers):
-        if answer.x is not None:
-            x[i] = torch.from_numpy(answer.x)
-    return Candidates(x, offered, (None,) * len(answers))
+        return verdicts(job, answers, gap, 2 * gap)
 
 
 @dataclass
@@ -109,7 +85,7 @@ class _Run:
 
     def unit(self, i: int) -> Answer:
         """Whatever the process does is an outcome of the unit."""
-        limit = self._seconds()
+        limit = seconds(self.job)
         if limit <= 0:
             return Answer("timeout", "timeout")
         width = self.high[i] - self.low[i]
@@ -128,11 +104,6 @@ class _Run:
             return self._decided(i, time.monotonic() + limit)
         except Dead as dead:
             return Answer("timeout" if dead.killed else "error", str(dead))
-
-    def _seconds(self) -> float:
-        given = self.job.arguments["timeout"]
-        seconds = float(given.value if isinstance(given, Quantity) else given)
-        return seconds if self.job.deadline is None else min(seconds, self.job.deadline - time.monotonic())
 
     def _same_network(self) -> None:
         """Raise :class:`BackendRefusal` unless Marabou computes what the folded object does at several points."""

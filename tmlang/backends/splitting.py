@@ -10,21 +10,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from tmlang.backends import lirpa_shims
-from tmlang.backends.asserted import Asserted
-from tmlang.backends.contract import BackendRefusal, Candidates, Job, Verdicts
-from tmlang.backends.folding import rounding_gap
+from tmlang.backends.answers import Answer, gap_of, seconds, verdicts
+from tmlang.backends.contract import BackendRefusal, Job, Verdicts
 from tmlang.backends.library import isolated
 from tmlang.backends.lirpa_graph import at_once, bounded_module
 from tmlang.backends.polyhedra import Question, question
 from tmlang.backends.probing import falsify, member
-from tmlang.meaning.values import Quantity
 
 if TYPE_CHECKING:
     from tmlang.plan.capability import Method
@@ -37,15 +33,6 @@ OPEN = 1 << 20
 """Pieces that may wait; beyond, the unit is left unknown."""
 
 
-@dataclass
-class Found:
-    """Of one unit: ``word`` is certified, broken, unknown or timeout; ``x`` (*shape) an input that may fail."""
-
-    word: str
-    message: str | None = None
-    x: np.ndarray | None = None
-
-
 class Splitting:
     """``auto_lirpa.split``."""
 
@@ -53,22 +40,13 @@ class Splitting:
         self.row = row
 
     def certify(self, job: Job) -> Verdicts:
-        network, _ = job.oracle.opened()
         with isolated(job.seeds), torch.no_grad():
             asked = question(job)
-            gap = rounding_gap(network.deployed if isinstance(network, Asserted) else network, asked.folded, job.x)
+            gap = gap_of(job, asked)
             with lirpa_shims.in_double():
                 search = _Search(job, asked, 2 * gap)
                 found = [search.unit(i) for i in range(len(job.x))]
-        x = job.x.clone()
-        for i, one in enumerate(found):
-            if one.x is not None:
-                x[i] = torch.from_numpy(one.x)
-        offered = torch.tensor([one.x is not None for one in found])
-        margin = torch.tensor([2 * gap if one.word == "certified" else math.nan for one in found], dtype=torch.float64)
-        words: Any = tuple(one.word for one in found)
-        candidates = Candidates(x, offered, (None,) * len(found))
-        return Verdicts(words, margin, gap, "assumed", candidates, tuple(one.message for one in found))
+        return verdicts(job, found, gap, 2 * gap)
 
 
 class _Search:
@@ -81,17 +59,17 @@ class _Search:
         self.bounded = bounded_module(body, x.expand(self.together, *x.shape[1:]), "matrix", whole_ball=False)
         self.library = lirpa_shims.load()
 
-    def unit(self, i: int) -> Found:
-        end = time.monotonic() + self._seconds()
+    def unit(self, i: int) -> Answer:
+        end = time.monotonic() + seconds(self.job)
         witness = falsify(self.asked, self.job, i)
         if witness is not None:
-            return Found("broken", None, witness)
+            return Answer("broken", None, witness)
         low, high = (torch.from_numpy(side[i : i + 1]).double() for side in self.job.sets.outward_box())
         waiting = [(low, high)]
         count = 0
         while waiting:
             if time.monotonic() >= end:
-                return Found("timeout", f"the time was up after {count} pieces")
+                return Answer("timeout", f"the time was up after {count} pieces")
             low, high, waiting = self._next(waiting)
             count += len(low)
             middle = (low + high) / 2
@@ -101,18 +79,13 @@ class _Search:
                 raise BackendRefusal("a bound is contradicted by a point of its piece")
             near = middle[open_ & (slack > 0)]
             if len(near) and (witness := member(self.asked, self.job, i, near[:PIECES])) is not None:
-                return Found("broken", None, witness)
+                return Answer("broken", None, witness)
             if bool(open_.any()):
                 halves = self._halved(i, low[open_], high[open_])
                 if halves is None or sum(len(a) for a, _ in waiting) > OPEN:
-                    return Found("unknown", f"undecided after {count} pieces: the least margin is about zero")
+                    return Answer("unknown", f"undecided after {count} pieces: the least margin is about zero")
                 waiting.append(halves)
-        return Found("certified", f"{count} pieces")
-
-    def _seconds(self) -> float:
-        given = self.job.arguments["timeout"]
-        seconds = float(given.value if isinstance(given, Quantity) else given)
-        return seconds if self.job.deadline is None else min(seconds, self.job.deadline - time.monotonic())
+        return Answer("certified", f"{count} pieces")
 
     def _next(self, waiting: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
         """The pieces that are bounded next, the youngest first, and what still waits."""

@@ -1,0 +1,51 @@
+"""Complete methods decide one unit at a time: what each answers, how long it may take, and the batch's verdicts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from tmlang.backends.asserted import Asserted
+from tmlang.backends.contract import Candidates, Job, Verdicts
+from tmlang.backends.folding import rounding_gap
+from tmlang.backends.polyhedra import Question
+from tmlang.meaning.values import Quantity
+
+
+@dataclass
+class Answer:
+    """Of one unit: a verdict, why, and an input (*shape) that may fail."""
+
+    word: Literal["certified", "broken", "unknown", "error", "timeout"]
+    message: str | None = None
+    x: np.ndarray | None = None
+
+
+def gap_of(job: Job, asked: Question) -> float:
+    """:func:`folding.rounding_gap` of the deployed object, a property's too."""
+    network, _ = job.oracle.opened()
+    return rounding_gap(network.deployed if isinstance(network, Asserted) else network, asked.folded, job.x)
+
+
+def seconds(job: Job) -> float:
+    """What one unit may take now: its ``timeout``, and no more than the stage has left (0 or below: nothing)."""
+    given = job.arguments["timeout"]
+    limit = float(given.value if isinstance(given, Quantity) else given)
+    return limit if job.deadline is None else min(limit, job.deadline - time.monotonic())
+
+
+def verdicts(job: Job, answers: Sequence[Answer], gap: float, margin: float) -> Verdicts:
+    """All answers of a batch. ``margin``: how far from failing every certified unit was proved to stay."""
+    x = job.x.clone()
+    for i, answer in enumerate(answers):
+        if answer.x is not None:
+            x[i] = torch.from_numpy(answer.x)
+    offered = torch.tensor([a.x is not None for a in answers])
+    proved = torch.tensor([margin if a.word == "certified" else torch.nan for a in answers], dtype=torch.float64)
+    words, messages = tuple(a.word for a in answers), tuple(a.message for a in answers)
+    return Verdicts(words, proved, gap, "assumed", Candidates(x, offered, (None,) * len(answers)), messages)
