@@ -2,6 +2,7 @@
 
     python tests/fuzz/fuzz_front.py --inputs 200000            # as in CI
     python tests/fuzz/fuzz_front.py --inputs 5000000 --jobs 2  # once by hand
+    python tests/fuzz/fuzz_front.py --first 400000             # go on after 400,000 inputs
     python tests/fuzz/fuzz_front.py --only 12345               # one input again
 
 Input number ``n`` depends on ``--seed`` and ``n`` alone. A failing one is written beside where the script was started.
@@ -174,13 +175,14 @@ def run(seed: int, numbers: range, parse_only: bool) -> list[tuple[int, str]]:
     return failures
 
 
-def _chunks(count: int, size: int) -> Iterator[range]:
-    return (range(start, min(start + size, count)) for start in range(0, count, size))
+def _chunks(first: int, count: int, size: int) -> Iterator[range]:
+    return (range(start, min(start + size, count)) for start in range(first, count, size))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=int, default=20_000)
+    parser.add_argument("--first", type=int, default=0, help="leave out the inputs before this one")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", type=int, help="show and run one input, with its traceback")
@@ -196,7 +198,7 @@ def main() -> int:
     start = time.monotonic()
     done, failed = 0, 0
     with multiprocessing.get_context("fork").Pool(args.jobs) as pool:
-        work = [(args.seed, chunk, args.parse_only) for chunk in _chunks(args.inputs, 2_000)]
+        work = [(args.seed, chunk, args.parse_only) for chunk in _chunks(args.first, args.inputs, 2_000)]
         for (_, chunk, _), failures in zip(work, pool.imap(_work, work), strict=True):
             done += len(chunk)
             for number, wrong in failures:
@@ -204,6 +206,8 @@ def main() -> int:
                 print(f"input {number}: {wrong}", flush=True)
                 text = make_input(args.seed, number)
                 Path(f"fuzz-{args.seed}-{number}.tm").write_text(text, encoding="utf-8", errors="surrogatepass")
+            if chunk.stop % 100_000 == 0:
+                print(f"{chunk.stop:,} of {args.inputs:,}, {failed} failures", file=sys.stderr, flush=True)
     seconds = time.monotonic() - start
     print(f"{done:,} inputs, {failed} failures, {done / seconds:,.0f} a second")
     return int(failed > 0)
