@@ -76,12 +76,11 @@ class Oracle:
         if used is not None:
             self.queries += torch.tensor(list(used), dtype=torch.int64)
         self._before = self.queries.clone()
-        self.forwards = torch.zeros(units, dtype=torch.int64)
         self.gradients = torch.zeros(units, dtype=torch.int64)
 
     @property
     def spent(self) -> torch.Tensor:
-        """Queries per unit (int64) that went through this oracle: ``queries`` without what was ``used`` before it."""
+        """Rows forwarded per unit (int64) through this oracle: ``queries`` without what was ``used`` before it."""
         return self.queries - self._before
 
     @property
@@ -158,20 +157,18 @@ class Oracle:
 
     def _count(self, rows: int, units: torch.Tensor | None, each: int = 1) -> None:
         add = self._share(rows, units) * each
-        if self.limit is not None and bool(((self.queries + add > self.limit) & (add > 0)).any()):
+        if self.limit is not None and bool(torch.as_tensor((self.queries + add > self.limit) & (add > 0)).any()):
             raise QueryLimit(f"the limit of {self.limit} queries per example is reached")
         self.queries += add
-        self.forwards += add
         if self._listen is not None:
-            self._listen(int(add.sum()))
+            self._listen(add * self.units if isinstance(add, int) else int(add.sum()))
 
     def _count_gradients(self, rows: int, units: torch.Tensor | None) -> None:
         self.gradients += self._share(rows, units) * self._rows
 
-    def _share(self, rows: int, units: torch.Tensor | None) -> torch.Tensor:
-        if units is not None:
-            return torch.bincount(units, minlength=self.units)
-        return torch.full((self.units,), -(-rows // self.units), dtype=torch.int64)
+    def _share(self, rows: int, units: torch.Tensor | None) -> torch.Tensor | int:
+        """Rows of each unit; one number where every unit has as many."""
+        return -(-rows // self.units) if units is None else torch.bincount(units, minlength=self.units)
 
 
 class _UnitView(Oracle):
@@ -189,7 +186,7 @@ class _UnitView(Oracle):
             listen=parent._listen,
         )
         self.queries = parent.queries[index : index + 1]
-        self.forwards = parent.forwards[index : index + 1]
+        self._before = parent._before[index : index + 1]
         self.gradients = parent.gradients[index : index + 1]
 
 

@@ -1,4 +1,4 @@
-"""One stage over batches of units: build the job, run the adapter under guard, decide again, make rows."""
+"""One call of one stage: build the job, run the adapter under guard, decide again, make rows."""
 
 from __future__ import annotations
 
@@ -19,28 +19,13 @@ from tmlang.diagnostics.stop import Stop
 from tmlang.execute.arena import Arena
 from tmlang.execute.confirm import Confirmed
 from tmlang.execute.guard import check_steady, guarded
+from tmlang.execute.isolation import Batch, Fault, Kept, Piece, fault_of
 from tmlang.execute.jobs import JobMaker, Searched
 from tmlang.execute.rows import TIMEOUT, Effort, attack_row, kept
 from tmlang.meaning.values import Artifact
 from tmlang.plan.ir import Stage
 
 _GRANTS = {"nothing": 0, "decisions": 1, "scores": 2, "white_box": 3}
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What a row keeps: the index of its unit, and the candidate (*shape) if it is worth keeping."""
-
-    unit: int
-    x: np.ndarray | None
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Rows of one batch and, aligned, what they keep."""
-
-    rows: tuple[Record, ...]
-    kept: tuple[Kept, ...]
 
 
 @dataclass(frozen=True)
@@ -59,32 +44,31 @@ class StageRun:
     def _maker(self) -> JobMaker:
         return JobMaker(self.arena, self.stage, self.repeat, self.deadline, self.read, self.listen)
 
-    def run(self, at: Sequence[int], used: Sequence[int]) -> Batch:
-        """The units ``at`` (indices into the arena), which have ``used`` so many queries before.
+    def ask(self, piece: Piece) -> Batch | Fault:
+        """One call about the units of ``piece``: their rows, or why there are none.
 
-        A failure of the adapter makes rows ``error`` and the run goes on. Raises :class:`Stop` (TM822) when the stage
-        changed the model, or the model itself.
+        Raises :class:`Stop` (TM822) when the stage changed the model, or the model itself.
         """
         if self.deadline is not None and time.monotonic() >= self.deadline:
-            return self._failed(at, TIMEOUT, [], 0.0)
-        searched = self._maker.jobs(at, used)
+            return Fault("timeout", TIMEOUT, final=True)
+        searched = self._maker.jobs(piece.at, piece.used)
         began = time.perf_counter()
         outcomes = [self._outcome(s) for s in searched]
         seconds = time.perf_counter() - began
         self.arena.searching += seconds
-        if all(isinstance(o, str) for o in outcomes):
-            return self._failed(at, str(outcomes[0]), searched, seconds)
-        efforts = self._efforts(at, searched, seconds)
-        within = [self._within_access(e, u) for e, u in zip(efforts, used, strict=True)]
-        if isinstance(outcomes[0], Verdicts):
-            batch = self._verdicts(at, outcomes[0], searched[0].job, efforts, within)
-        else:
-            found = [self._offered(o, s.job) for o, s in zip(outcomes, searched, strict=True)]
-            batch = self._rows(at, [sum(facts, ()) for facts in zip(*found, strict=True)], efforts, within)
+        faults = [replace(o, seconds=seconds) for o in outcomes if isinstance(o, Fault)]
+        if faults and (len(piece.at) > 1 or len(faults) == len(outcomes)):
+            return faults[0]
+        try:
+            batch = self._decided(piece, searched, outcomes, seconds)
+        except Stop:
+            raise
+        except Exception as fault:
+            return replace(fault_of("the object, asked again about what was found,", fault), seconds=seconds)
         check_steady(self.arena.attacked.evaluator.steady(), self.stage.id)
         return batch
 
-    def _outcome(self, searched: Searched) -> Candidates | Verdicts | str:
+    def _outcome(self, searched: Searched) -> Candidates | Verdicts | Fault:
         """What the adapter gives for one job, or why it gives nothing."""
         name = f"{self.stage.backend}.{self.stage.method}"
         try:
@@ -94,22 +78,38 @@ class StageRun:
         except Stop:
             raise
         except BackendRefusal as refusal:
-            return str(refusal)
+            return Fault("error", str(refusal), final=True)
         except Exception as fault:
-            return f"{name} failed: {type(fault).__name__}: {fault}"
+            return fault_of(name, fault)
         if not isinstance(outcome, Candidates if self.stage.role == "attack" else Verdicts):
-            return f"{name} returned a {type(outcome).__name__}"
+            return Fault("error", f"{name} returned a {type(outcome).__name__}", final=True)
         return outcome
+
+    def _decided(
+        self,
+        piece: Piece,
+        searched: Sequence[Searched],
+        outcomes: Sequence[Candidates | Verdicts | Fault],
+        seconds: float,
+    ) -> Batch:
+        """The rows of what was found, every candidate decided again."""
+        efforts = self._efforts(piece.at, searched, seconds)
+        within = [self._within_access(e, u) for e, u in zip(efforts, piece.used, strict=True)]
+        if isinstance(outcomes[0], Verdicts):
+            return self._verdicts(piece.at, outcomes[0], searched[0].job, efforts, within)
+        found = [self._offered(o, s.job) for o, s in zip(outcomes, searched, strict=True)]
+        return self._rows(piece.at, [sum(facts, ()) for facts in zip(*found, strict=True)], efforts, within)
 
     def _call(self, job: Job) -> Candidates | Verdicts:
         if self.stage.role == "attack":
             return cast(Search, self.adapter).search(job)
         return cast(Certifier, self.adapter).certify(job)
 
-    def _offered(self, outcome: Candidates | Verdicts | str, job: Job) -> list[tuple[Facts, ...]]:
+    def _offered(self, outcome: Candidates | Verdicts | Fault, job: Job) -> list[tuple[Facts, ...]]:
         if isinstance(outcome, Candidates):
             return self._recheck(outcome, job)
-        return [(Facts("error", str(outcome)),)] * len(job.x)
+        assert isinstance(outcome, Fault)
+        return [(Facts(outcome.status, outcome.message),)] * len(job.x)
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
@@ -136,18 +136,19 @@ class StageRun:
         maker, share = self._maker, seconds / len(at)
         zeros = torch.zeros(len(at), dtype=torch.int64)
         queries = sum((s.job.oracle.spent for s in searched if s.own), zeros).tolist()
-        forwards = sum((s.job.oracle.forwards for s in searched), zeros).tolist()
+        forwards = sum((s.job.oracle.spent for s in searched), zeros).tolist()
         gradients = sum((s.job.oracle.gradients for s in searched), zeros).tolist()
         counts = zip(at, queries, forwards, gradients, strict=True)
         return [Effort(q, f, g, share, maker.seed(i)) for i, q, f, g in counts]
 
-    def _failed(self, at: Sequence[int], message: str, searched: Sequence[Searched], seconds: float) -> Batch:
-        """The batch when the stage as a whole gave nothing."""
-        efforts = self._efforts(at, searched, seconds)
-        batch = self._rows(at, [(Facts("error", message),)] * len(at), efforts, [True] * len(at))
+    def failed(self, piece: Piece, fault: Fault) -> Batch:
+        """The rows of units that the stage gives nothing for. What was asked in vain is not counted."""
+        at = piece.at
+        efforts = self._efforts(at, [], fault.seconds)
+        batch = self._rows(at, [(Facts(fault.status, fault.message),)] * len(at), efforts, [True] * len(at))
         if self.stage.role == "attack":
             return batch
-        verdict: Verdict = "timeout" if message == TIMEOUT else "error"
+        verdict: Verdict = "timeout" if fault.status == "timeout" else "error"
         return replace(batch, rows=tuple(replace(row, verdict=verdict) for row in batch.rows))
 
     def _rows(

@@ -95,12 +95,13 @@ def _view(
 ) -> FailureView:
     changes: tuple[Change, ...] = ()
     shown = None
-    if row.candidate is not None:
+    pictures = pictures and is_picture(space)
+    if row.candidate is not None and (space.features or pictures):
         stored, original, indices = bundle.candidate(row.candidate)
         before, after = (exact_values(space, a, indices=indices) for a in (original, stored))
         if space.features:
             changes = tuple(_changes(space, before, after))
-        elif pictures and is_picture(space):
+        else:
             shown = _pictures(space, before, after)
     return FailureView(
         row.unit,
