@@ -12,13 +12,14 @@ CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test env lint format fuzz nightly bench clean
+.PHONY: help demo test env lint format docs fuzz nightly bench clean
 
 help:
 	@echo "make demo     make .venv from the pinned lock, run specs/digits, write its report"
 	@echo "make test     the tests that every change must pass"
 	@echo "make lint     style, types, layers"
 	@echo "make format   lay the code out in the one standard way"
+	@echo "make docs     write docs/backends.md from the manifests"
 	@echo "make fuzz     200,000 damaged specs through parser, checker, matcher and layout: nothing but diagnostics"
 	@echo "make nightly  five million damaged specs and the long runs, all 10,000 MNIST images among them (needs ../shared)"
 	@echo "make bench    the three measurements of benchmarks/"
@@ -61,6 +62,9 @@ lint: $(INSTALLED)
 format: $(INSTALLED)
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+docs: $(INSTALLED)
+	@$(BIN)/tmc backends --format markdown > docs/backends.md
 
 fuzz: $(INSTALLED)
 	@echo "== 200,000 damaged specs"

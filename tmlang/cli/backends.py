@@ -11,6 +11,7 @@ from fractions import Fraction
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from tmlang.cli.backends_page import describe, page
 from tmlang.diagnostics.suggest import did_you_mean
 from tmlang.plan.capability import Argument, Backend, Capabilities, Method
 
@@ -23,6 +24,7 @@ examples:
   tmc backends foolbox            the methods of one
   tmc backends foolbox.L2PGD      one method: arguments, what it carries, what it cannot and why
   tmc backends --format json      the same for a program
+  tmc backends --format markdown  the page docs/backends.md
 """
 _BY = {"not_built": "not built", "library": "the library cannot", "impossible": "impossible"}
 
@@ -35,7 +37,7 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help="a backend, or BACKEND.METHOD")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("--format", choices=("text", "json", "markdown"), default="text")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,10 +47,15 @@ def run(args: argparse.Namespace) -> int:
         return _unknown(f"backend `{name}`", did_you_mean(name, capabilities.names))
     backends = [b for b in map(capabilities.backend, [name] if name else capabilities.names) if b is not None]
     method = backends[0].method(wanted) if wanted else None
+    if wanted in backends[0].not_offered:
+        sys.stderr.write(f"tmc backends: {args.name} is not offered: {backends[0].not_offered[wanted]}\n")
+        return 2
     if wanted and method is None:
         return _unknown(f"method `{args.name}`", did_you_mean(wanted, backends[0].methods))
     if args.format == "json":
         print(json.dumps(asdict(method) if method else [_whole(b) for b in backends], indent=2, default=_plain))
+    elif args.format == "markdown":
+        print("\n".join(describe(method)) if method else page(backends), end="")
     else:
         print("\n".join(_method(method) if method else (line for b in backends for line in _backend(b))))
     return 0
@@ -76,6 +83,7 @@ def _backend(backend: Backend) -> Iterator[str]:
         sets = ", ".join(method.norms) or "-"
         mark = "" if method.status == "available" else "  (not built yet)"
         yield f"  {method.path:36} {method.role:15} {method.access:10} {sets}{mark}"
+    yield from (f"  {backend.name}.{name} is not offered: {why}" for name, why in backend.not_offered.items())
 
 
 def _method(method: Method) -> Iterator[str]:

@@ -164,6 +164,8 @@ class Backend:
     extra: str
     install: str
     methods: Mapping[str, Method]
+    not_offered: Mapping[str, str] = field(default_factory=dict)
+    """What the library has beside them, and why no method stands for it."""
 
     def method(self, name: str) -> Method | None:
         """The method of this name or alias."""

@@ -47,7 +47,7 @@ def read_manifest(text: str, file: str) -> Backend:
     for (name, start), end in zip(starts, ends, strict=False):
         rows[name] = rows.get(name, "") + text[start:end]
     raw = _toml(text[: starts[0][1]] if starts else text, file)
-    _only(raw, {"backend", "defaults"}, file)
+    _only(raw, {"backend", "defaults", "not_offered"}, file)
     head = raw.get("backend", {})
     _only(head, {"name", "library", "version", "import", "extra", "install"}, f"{file} [backend]")
     if head.get("name") != Path(file).stem:
@@ -58,7 +58,10 @@ def read_manifest(text: str, file: str) -> Backend:
         raise ManifestError(f"{file}: [backend] has no {missing}") from None
     install = head.get("install", f"pip install 'tmlang[{extra}]'")
     methods = _Rows(head["name"], file, raw.get("defaults", {}), rows)
-    return Backend(head["name"], library, version, module, extra, install, methods)
+    not_offered = raw.get("not_offered", {})
+    if not all(isinstance(why, str) for why in not_offered.values()) or set(not_offered) & set(methods):
+        raise ManifestError(f"{file}: [not_offered] holds a reason for each name, and no method's name")
+    return Backend(head["name"], library, version, module, extra, install, methods, not_offered)
 
 
 class _Rows(Mapping[str, Method]):

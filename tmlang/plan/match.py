@@ -130,7 +130,9 @@ class Matcher:
             return None
         wanted = ".".join(call.path[1:]) or call.path[0]
         method = backend.method(wanted)
-        if method is None:
+        if wanted in backend.not_offered:
+            self._say("TM502", f"{name}.{wanted} is not offered: {backend.not_offered[wanted]}", call)
+        elif method is None:
             known = [*backend.methods, *(a for m in backend.methods.values() for a in m.aliases)]
             self._unknown("TM502", f"{name} has no method `{wanted}`", call, wanted, known)
         return method
