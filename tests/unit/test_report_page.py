@@ -8,6 +8,7 @@ import re
 import sys
 from dataclasses import replace
 from fractions import Fraction
+from hashlib import sha256
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -26,7 +27,7 @@ from tmlang.meaning.spaces import Cell, Space
 from tmlang.meaning.threats import Ball, Goal, Mutable, Property, Rejected, Shift
 from tmlang.meaning.values import Call, Symbol
 from tmlang.report.failures import Pictures
-from tmlang.report.figures import picture_uris, survival_plot
+from tmlang.report.ink import picture_uris, survival_plot
 from tmlang.report.markdown import markdown
 from tmlang.report.page import page
 from tmlang.report.terminal import result_lines
@@ -54,7 +55,7 @@ def show(path, whole, records, **arrays):
 class Page(HTMLParser):
     """What a page is made of; raises where tags do not nest."""
 
-    VOID = frozenset({"meta", "br", "img"})
+    VOID = frozenset({"meta", "br", "img", "input"})
 
     def __init__(self, html):
         super().__init__()
@@ -74,7 +75,8 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        self.texts.append(data)
+        if self.open[-1:] not in (["script"], ["style"]):
+            self.texts.append(data)
 
     @property
     def text(self):
@@ -154,7 +156,9 @@ def test_texts_of_a_spec_and_of_records_have_no_power_over_the_page(tmp_path):
     bundle.add_text("spec/main.tm", HOSTILE)
     view = view_of(bundle)
     parsed = Page(page(view))
-    assert not [tag for tag, _ in parsed.tags if tag == "script"]
+    data, script = [attrs for tag, attrs in parsed.tags if tag == "script"]
+    assert data == {"type": "application/json", "id": "examples-data"}
+    assert script == {}
     assert not [attrs for _, attrs in parsed.tags if any(name.startswith("on") for name in attrs)]
     assert "alert(1)" in parsed.text
     assert "<script" not in markdown(view)
@@ -173,6 +177,10 @@ def test_the_page_needs_nothing_but_itself(tmp_path):
         attrs["content"] for tag, attrs in parsed.tags if attrs.get("http-equiv") == "Content-Security-Policy"
     )
     assert "default-src 'none'" in policy
+    script = re.search(r"<script>(.*?)</script>", html, re.S).group(1)
+    digest = base64.b64encode(sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert "unsafe" not in policy.replace("style-src 'unsafe-inline'", "")
 
 
 def test_the_page_can_be_read_without_eyes(tmp_path):
@@ -348,11 +356,16 @@ def test_the_report_is_part_of_the_seal_and_can_be_made_again(tmp_path, capsys):
     assert (tmp_path / "out/report.md").read_text() == sealed.text("report.md")
 
 
-@pytest.mark.parametrize("library", ["jinja2", "matplotlib"])
-def test_without_the_extra_there_is_the_text_and_a_word_about_the_page(tmp_path, monkeypatch, library):
-    for name in [m for m in sys.modules if m in ("tmlang.report.page", "tmlang.report.figures")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, library, None)
+def test_a_page_is_written_without_drawing_libraries(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    bundle = make_bundle(tmp_path / "run", WORKED, candidates(worked_example()))
+    write_into(bundle)
+    assert "report.html" in set(bundle.files())
+
+
+def test_without_the_extra_there_is_the_text_and_a_word_about_the_page(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "tmlang.report.page", raising=False)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
     bundle = make_bundle(tmp_path / "run", WORKED, candidates(worked_example()))
     with pytest.raises(Stop) as stopped:
         write_into(bundle)

@@ -193,14 +193,17 @@ class Bundle:
 
     def records(self) -> list[Record]:
         """All rows, in the order in which they were committed."""
-        found: list[Record] = []
+        return [record for _, record in self.placed_records()]
+
+    def placed_records(self) -> Iterator[tuple[str, Record]]:
+        """Every row with its place, ``records/000001.parquet#17`` (rows of a file count from 0), in order."""
         for name in self.files():
             if name.startswith("records/"):
                 try:
-                    found += from_table(tablefile.read(self.read_bytes(name)))
+                    rows = from_table(tablefile.read(self.read_bytes(name)))
                 except (ValueError, OSError, pa.ArrowException) as error:
                     raise stop("TM842", f"`{name}` is not read: {error}") from error
-        return found
+                yield from ((f"{name}#{i}", row) for i, row in enumerate(rows))
 
     def candidate(self, reference: str) -> tuple[NDArray[Any], NDArray[Any], bool]:
         """(candidate, original, whether they are lattice indices) of a ``Record.candidate`` reference."""

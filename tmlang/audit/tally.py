@@ -103,7 +103,7 @@ def _tally_threat(
     clean = [rows[CLEAN_STAGE][0] for rows in grouped.values()]
     usable = {r.unit for r in clean if r.label >= 0 and r.target != r.label}
     pairs = [reader.unit(rows) for unit, rows in grouped.items() if unit in usable]
-    units, selected, not_applicable = _counted(threat, clean, pairs)
+    units, selected, not_applicable = counted(threat, clean, pairs)
     unusable = selected - not_applicable - len(units)
     counts = _counts(threat, units, selected, not_applicable, unusable)
     counts = replace(counts, exempt=sum(r.within_scope is False for r in clean))
@@ -126,7 +126,7 @@ def _tally_threat(
     )
 
 
-def _counted(threat: Threat, clean: Sequence[Record], pairs: Sequence[Unit]) -> tuple[Sequence[Unit], int, int]:
+def counted(threat: Threat, clean: Sequence[Record], pairs: Sequence[Unit]) -> tuple[Sequence[Unit], int, int]:
     """The counted units, how many were selected, and how many of them are not applicable (target = label).
 
     For ``targeted each any`` and ``each all`` an example is one unit: broken when any, or all, of its targets are.

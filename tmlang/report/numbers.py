@@ -50,12 +50,13 @@ class NumberView:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of the bar: ``count`` of the denominator's units share the fate ``key``."""
+    """A part of the bar: ``count`` of the denominator's units share one of the ``fates`` (``report.examples``)."""
 
     key: str
     label: str
     count: int
     share: float
+    fates: tuple[str, ...] = ()
 
 
 def number_view(column: Column) -> NumberView:
@@ -106,17 +107,19 @@ def bar(columns: Columns) -> tuple[Segment, ...]:
     """The units of the denominator by their fate, from proved to lost; parts of no unit are left out."""
     k = columns.counts
     proved = columns.get("certified") is not None
+    standing = "not broken, not proved" if proved else "not broken by this search"
     parts = [
-        ("proved", "proved", k.certified),
-        ("standing", "not broken, not proved" if proved else "not broken by this search", k.standing),
-        ("open", "attack unfinished", k.open),
-        ("broken", "broken", k.broken_any_access),
-        ("unknown", "clean decision unknown", k.cu),
+        ("proved", "proved", k.certified, ("proved",)),
+        ("standing", standing, k.standing, ("standing",)),
+        ("open", "attack unfinished", k.open, ("open",)),
+        ("broken", "broken", k.broken_any_access, ("broken", "beyond")),
+        ("unknown", "clean decision unknown", k.cu, ("unknown",)),
     ]
     if columns.clean_errors == "fail":
-        parts += [("wrong", "wrong before any change", k.cw), ("wrong", "rejected before any change", k.cr)]
-    whole = sum(count for _, _, count in parts)
-    return tuple(Segment(key, label, count, count / whole) for key, label, count in parts if count)
+        parts.append(("wrong", "wrong before any change", k.cw, ("wrong",)))
+        parts.append(("wrong", "rejected before any change", k.cr, ("rejected",)))
+    whole = sum(count for _, _, count, _ in parts)
+    return tuple(Segment(key, label, count, count / whole, fates) for key, label, count, fates in parts if count)
 
 
 def headline(columns: Columns) -> tuple[str, ...]:

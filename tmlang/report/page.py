@@ -10,7 +10,10 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from tmlang.report.figures import picture_uris, survival_plot, sweep_plot
+from tmlang.report.embedded import embedded, policy
+from tmlang.report.examples import COUNTED, FATES
+from tmlang.report.failures import MOST_PICTURES, FailureView
+from tmlang.report.ink import picture_uris, survival_plot, sweep_plot
 from tmlang.report.mathtext import to_html
 from tmlang.report.numbers import MARKS, NAMES
 from tmlang.report.view import EvaluationView, View, claims_line
@@ -19,16 +22,23 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def page(view: View) -> str:
-    """The page as HTML: every text of the spec and of the records is escaped, and no script or link leaves it."""
+    """The page as HTML: every text of the spec and of the records is escaped, its one script is named by its hash, and
+    nothing leaves it."""
+    script = (_TEMPLATES / "examples.js").read_text(encoding="utf-8")
     return _template().render(
         view=view,
         style=Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),
+        script=Markup(script),
+        policy=policy(script),
+        examples=embedded(view),
+        counted=COUNTED,
+        fates=FATES,
         tally=claims_line(view),
         marks=MARKS,
         names=NAMES,
         plots={e.name: _plot(e) for e in view.evaluations},
         sweep_plots=[sweep_plot(s.parameter, [(r.at, *r.ends) for r in s.rows]) for s in view.sweeps],
-        pictures={e.name: [(f, picture_uris(f.pictures)) for f in e.failures if f.pictures] for e in view.evaluations},
+        pictures={e.name: _pictures(e) for e in view.evaluations},
     )
 
 
@@ -48,7 +58,11 @@ def _code(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text)))
 
 
-def _plot(e: EvaluationView) -> str | None:
+def _pictures(e: EvaluationView) -> list[tuple[FailureView, tuple[str, str, str]]]:
+    return [(f, picture_uris(f.pictures)) for f in e.failures if f.pictures][:MOST_PICTURES]
+
+
+def _plot(e: EvaluationView) -> Markup | None:
     if len(e.order) < 3:
         return None
     return survival_plot([(p.label, p.low, p.high) for p in e.order], e.proved)

@@ -13,11 +13,12 @@ from tmlang.audit.columns import Column, Columns
 from tmlang.audit.curves import Sweep, after_each_attack, sweeps
 from tmlang.audit.record import Record
 from tmlang.audit.show import exact, interval, percent
-from tmlang.audit.tally import tally_plan
+from tmlang.audit.tally import tally_plan, voided_methods
 from tmlang.meaning.threats import Property, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan, Plan
 from tmlang.plan.text import plan_hash
 from tmlang.plan.written import allowed, written
+from tmlang.report.examples import Example, examples
 from tmlang.report.failures import FailureView, failure_views
 from tmlang.report.limits import limits, untested
 from tmlang.report.numbers import MARKS, Bounds, NumberView, Segment, bar, bounds, headline, number_view, short
@@ -105,6 +106,7 @@ class EvaluationView:
     contradictions: tuple[str, ...]
     limits: tuple[str, ...]
     seed: str
+    examples: tuple[Example, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +126,11 @@ class View:
 
 def view_of(bundle: Bundle) -> View:
     """The view of a bundle, its numbers counted from its records."""
-    plan, records = bundle.plan(), bundle.records()
+    plan, placed = bundle.plan(), tuple(bundle.placed_records())
+    records = [record for _, record in placed]
     columns = tally_plan(plan, records)
-    evaluations = tuple(_evaluation(bundle, plan, e, columns[e.name], records) for e in plan.evaluations)
+    voided = voided_methods(plan, records)
+    evaluations = tuple(_evaluation(bundle, plan, e, columns[e.name], placed, voided) for e in plan.evaluations)
     names = [m.name for m in plan.modules if not m.name.startswith("std.")]
     return View(
         names[0].rpartition("/")[2] if names else "run",
@@ -182,8 +186,14 @@ def _sweep(sweep: Sweep) -> SweepView:
 
 
 def _evaluation(
-    bundle: Bundle, plan: Plan, evaluation: EvaluationPlan, columns: Columns, records: Sequence[Record]
+    bundle: Bundle,
+    plan: Plan,
+    evaluation: EvaluationPlan,
+    columns: Columns,
+    placed: Sequence[tuple[str, Record]],
+    voided: frozenset[str],
 ) -> EvaluationView:
+    records = [record for _, record in placed]
     subject = plan.subject(evaluation.subject)
     model = plan.model(subject.model)
     classes = ("holds", "violated") if isinstance(subject, Property) else model.classes
@@ -212,6 +222,7 @@ def _evaluation(
         tuple(_contradictions(columns)),
         limits(plan, evaluation, columns, records),
         "" if evaluation.seed is None else str(evaluation.seed),
+        examples(evaluation, subject, classes, placed, voided),
     )
 
 

@@ -1,0 +1,221 @@
+"""Every unit of an evaluation on one line: its fate, who found it, and the records that say so.
+
+The fates are those of the bar at the head of an evaluation, and the numbers of the report count units by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tmlang.audit.columns import Restriction
+from tmlang.audit.record import CLEAN_STAGE, Record
+from tmlang.audit.show import number
+from tmlang.audit.tally import counted
+from tmlang.audit.units import Reader, Rows, Unit, group, is_witness, stage_label
+from tmlang.meaning.threats import Property, Shift, Subject, Threat
+from tmlang.plan.ir import EvaluationPlan
+from tmlang.report.failures import class_name
+
+FATES = {
+    "proved": "proved",
+    "standing": "not broken, not proved",
+    "open": "attack unfinished",
+    "broken": "broken",
+    "beyond": "broken beyond the declared access",
+    "unknown": "clean decision unknown",
+    "wrong": "wrong before any change",
+    "rejected": "rejected before any change",
+    "left": "left out: no usable label, or the target already",
+    "right": "right after the change",
+    "fallen": "not right after the change",
+    "missing": "not evaluated",
+    "violated": "violated",
+    "holds": "holds",
+    "undecided": "undecided",
+}
+"""Fate of a unit -> how it is called."""
+
+_ANSWERED = ("proved", "standing", "open", "broken", "beyond", "unknown")
+COUNTED = {
+    "clean_accuracy": _ANSWERED,
+    "clean_answered": (*_ANSWERED, "wrong"),
+    "certified": ("proved",),
+    "survival": ("proved", "standing", "open", "beyond", "unknown"),
+    "upper": ("proved", "standing", "open", "unknown"),
+    "robust_accuracy": ("proved", "standing", "open", "unknown"),
+    "robust_rate": ("proved", "standing", "open", "unknown"),
+    "corrupted_accuracy": ("right",),
+}
+"""Column -> the fates at its upper end (of ``certified``: at its lower). Other columns lead to all units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One record of a unit, in words. ``place``: the row of the bundle's file that holds it."""
+
+    stage: str
+    outcome: str
+    decision: str
+    distance: str
+    margin: str
+    queries: int
+    seconds: float
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """``distance``: the least of a failing input, in the space's units; ``queries`` and ``seconds`` over all stages."""
+
+    unit: str
+    label: str
+    clean: str
+    fate: str
+    decision: str
+    found_by: str
+    distance: float | None
+    queries: int
+    seconds: float
+    steps: tuple[Step, ...]
+
+
+def examples(
+    evaluation: EvaluationPlan,
+    subject: Subject,
+    classes: Sequence[str],
+    placed: Sequence[tuple[str, Record]],
+    voided: frozenset[str],
+) -> tuple[Example, ...]:
+    """The units of ``evaluation`` in the order of the run; its examples under ``targeted each any`` and ``each all``."""
+    mine = [(place, row) for place, row in placed if row.evaluation == evaluation.name]
+    places = {id(row): place for place, row in mine}
+    grouped = group(evaluation, (row for _, row in mine))
+    fates = _fates(evaluation, subject, grouped, voided)
+    by_unit: dict[str, list[Rows]] = {}
+    for unit, rows in grouped.items():
+        clean = rows[CLEAN_STAGE][0]
+        by_unit.setdefault(unit if unit in fates else clean.example, []).append(rows)
+    return tuple(
+        _example(evaluation, classes, unit, fates.get(unit, "left"), parts, places) for unit, parts in by_unit.items()
+    )
+
+
+def _fates(
+    evaluation: EvaluationPlan, subject: Subject, grouped: dict[str, Rows], voided: frozenset[str]
+) -> dict[str, str]:
+    if isinstance(subject, Shift):
+        return {unit: _after_shift(evaluation, rows) for unit, rows in grouped.items()}
+    if isinstance(subject, Property):
+        return {unit: _of_property(rows) for unit, rows in grouped.items()}
+    clean = [rows[CLEAN_STAGE][0] for rows in grouped.values()]
+    reader = Reader(evaluation, subject, Restriction(), voided)
+    usable = [reader.unit(grouped[r.unit]) for r in clean if r.label >= 0 and r.target != r.label]
+    fates = {r.unit: "left" for r in clean} if _is_apart(subject) else {}
+    return fates | {u.id: fate(u) for u in counted(subject, clean, usable)[0]}
+
+
+def _is_apart(threat: Threat) -> bool:
+    return threat.goal.kind != "each" or threat.goal.each == "apart"
+
+
+def fate(unit: Unit) -> str:
+    """What became of one counted unit under a threat."""
+    if unit.clean != "cc":
+        return {"cw": "wrong", "cr": "rejected", "cu": "unknown"}[unit.clean]
+    if unit.certified:
+        return "proved"
+    if unit.broken_any:
+        return "broken" if unit.broken else "beyond"
+    return "open" if unit.open else "standing"
+
+
+def _after_shift(evaluation: EvaluationPlan, rows: Rows) -> str:
+    if rows[CLEAN_STAGE][0].label < 0:
+        return "left"
+    answers = [r for s in evaluation.stages for r in rows.get(s.label, ()) if r.status == "valid"]
+    if len(answers) < evaluation.repeats:
+        return "missing"
+    return "right" if all(r.decision == r.label for r in answers) else "fallen"
+
+
+def _of_property(rows: Rows) -> str:
+    found = [r for stage in rows.values() for r in stage]
+    if any(is_witness(r) for r in found):
+        return "violated"
+    return "holds" if any(r.verdict == "certified" for r in found) else "undecided"
+
+
+def _example(
+    evaluation: EvaluationPlan,
+    classes: Sequence[str],
+    unit: str,
+    fate: str,
+    parts: Sequence[Rows],
+    places: dict[int, str],
+) -> Example:
+    rows = [r for part in parts for stage in part.values() for r in stage]
+    clean = parts[0][CLEAN_STAGE][0]
+    witness = _witness(rows)
+    return Example(
+        unit,
+        class_name(classes, clean.label) if clean.label >= 0 else "none",
+        class_name(classes, clean.clean_decision),
+        fate,
+        "" if witness is None else class_name(classes, witness.decision),
+        "" if witness is None else stage_label(evaluation, witness),
+        None if witness is None else distance(witness),
+        sum(_queries(part, stage) for part in parts for stage in part),
+        sum(r.seconds for r in rows),
+        tuple(_step(evaluation, classes, r, places[id(r)]) for r in rows),
+    )
+
+
+def _queries(rows: Rows, stage: str) -> int:
+    """A row's queries are those of its stage up to it, so the greatest of each repeat counts."""
+    most: dict[int, int] = {}
+    for row in rows[stage]:
+        most[row.repeat] = max(most.get(row.repeat, 0), row.queries)
+    return sum(most.values())
+
+
+def _witness(rows: Sequence[Record]) -> Record | None:
+    """The first within the declared access, else the first."""
+    found = [r for r in rows if is_witness(r)]
+    return next((r for r in found if r.within_access is not False), found[0] if found else None)
+
+
+def distance(row: Record) -> float | None:
+    """In the threat's own norm or metric, else the first of linf, l2, l1 that was measured."""
+    return next((d for d in (row.distance, row.linf, row.l2, row.l1) if d is not None), None)
+
+
+def _step(evaluation: EvaluationPlan, classes: Sequence[str], row: Record, place: str) -> Step:
+    far = distance(row)
+    return Step(
+        stage_label(evaluation, row) + (f", repeat {row.repeat + 1}" if evaluation.repeats > 1 else ""),
+        _outcome(row),
+        "" if row.decision is None else class_name(classes, row.decision),
+        "" if far is None else number(Fraction(far)),
+        "" if row.margin is None else number(Fraction(row.margin)),
+        row.queries,
+        row.seconds,
+        place,
+    )
+
+
+_CLEAN = {"cc": "decided rightly", "cw": "decided wrongly", "cr": "rejected", "cu": "no decision"}
+
+
+def _outcome(row: Record) -> str:
+    said = f" ({row.message})" if row.message else ""
+    if row.stage == CLEAN_STAGE and not is_witness(row):
+        return _CLEAN[row.clean] + said
+    if is_witness(row):
+        return ("fails, allowed" if row.within_access is not False else "fails, beyond the declared access") + said
+    if row.verdict is not None:
+        return row.verdict + said
+    if row.status == "invalid":
+        return f"outside the allowed set: {row.rule}{said}"
+    return {"none": "found nothing", "valid": "allowed, does not fail"}.get(row.status, row.status) + said
