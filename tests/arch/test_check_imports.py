@@ -81,8 +81,9 @@ ALLOWED = (
     "tmlang.syntax",
     "tmlang.semantics",
     "tmlang.plan",
+    "tmlang.api.reading",
 )
-ALLOWED_CLI = {"tmlang", "tmlang.cli", "tmlang.cli.main", "tmlang.cli.check", "tmlang.cli.front"}
+ALLOWED_CLI = {"tmlang.api", "tmlang", "tmlang.cli", "tmlang.cli.main", "tmlang.cli.check", "tmlang.cli.front"}
 NOT_OF_PLAN = {
     "tmlang.plan.text",
     "tmlang.plan.codec",

@@ -50,14 +50,8 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "text":
         for front in fronts:
             if front.plan is not None and not has_errors(front.diagnostics):
-                print(f"{front.path}: {_summary(front)}")
+                print(f"{front.path}: {front.summary}")
     return exit_code(found)
-
-
-def _summary(front: Front) -> str:
-    assert front.plan is not None
-    counts = ((len(front.plan.evaluations), "evaluation"), (len(front.plan.claims), "claim"))
-    return "means one thing: " + ", ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in counts)
 
 
 def _fixed(path: str, settings: dict[str, str]) -> Front:

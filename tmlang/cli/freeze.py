@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from tmlang.api.locked import lock_path, locked_plan
 from tmlang.cli.front import add_settings, exit_code, read_spec, show
-from tmlang.cli.locked import lock_path, locked_plan
 from tmlang.diagnostics.stop import Stop
 
 if TYPE_CHECKING:

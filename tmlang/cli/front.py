@@ -1,52 +1,19 @@
-"""What several commands share: reading a spec up to its plan, options, and printing what was found."""
+"""What several commands share: options, and printing what was found."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tmlang import __version__
+from tmlang.api.reading import Front, read_sources, read_spec
 from tmlang.base.source import Source
 from tmlang.diagnostics import render
-from tmlang.diagnostics.model import Diagnostic, has_errors, in_order
+from tmlang.diagnostics.model import Diagnostic, has_errors
 
-if TYPE_CHECKING:
-    from tmlang.meaning.evaluations import Program
-    from tmlang.plan.ir import Plan
-
+__all__ = ["FORMATS", "Front", "add_format", "add_settings", "exit_code", "read_sources", "read_spec", "show"]
 FORMATS = ("text", "concise", "json", "sarif")
-
-
-@dataclass(frozen=True, slots=True)
-class Front:
-    """A spec as far as it could be understood. ``plan`` is there iff no diagnostic is an error."""
-
-    path: str
-    program: Program | None
-    plan: Plan | None
-    diagnostics: tuple[Diagnostic, ...]
-    sources: Mapping[str, Source]
-
-
-def read_spec(path: str, settings: Mapping[str, str], text: str | None = None) -> Front:
-    """Parse, check and match the spec at ``path`` (or ``text``, as if it stood there). Imports no library that a spec
-    names."""
-    from tmlang.plan import Capabilities, lower, match
-    from tmlang.semantics import check
-
-    checked = check(path if text is None else Source(path, text), settings=settings)
-    if checked.program is None:
-        matched = match(checked.sound, Capabilities()) if checked.sound else ()
-        return Front(path, None, None, in_order([*checked.diagnostics, *matched]), checked.sources)
-    folder = str(Path(path).parent)
-    plan, matched = lower(checked.program, Capabilities(), root=folder, found=checked.diagnostics)
-    found = in_order([*checked.diagnostics, *matched])
-    return Front(path, checked.program, plan, found, checked.sources)
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
@@ -82,15 +49,6 @@ def show(
         "sarif": lambda: render.sarif(diagnostics, __version__),
     }[style]()
     (sys.stderr if to_stderr else sys.stdout).write(shown)
-
-
-def read_sources(diagnostics: Sequence[Diagnostic]) -> dict[str, Source]:
-    """The files that diagnostics point into, as far as they can be read: for what was found behind the checker."""
-    found: dict[str, Source] = {}
-    for name in dict.fromkeys(d.span.file for d in diagnostics if d.span.file):
-        with suppress(OSError, ValueError):
-            found[name] = Source(name, Path(name).read_text(encoding="utf-8"))
-    return found
 
 
 def exit_code(diagnostics: Sequence[Diagnostic]) -> int:

@@ -6,43 +6,13 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from tmlang.diagnostics import render
 from tmlang.diagnostics.model import Diagnostic
-
-
-@dataclass
-class _Stage:
-    """How far a stage is: ``exact`` units are committed, ``shown`` adds what a running batch has done, about."""
-
-    name: str
-    total: int
-    exact: int = 0
-    shown: float = 0.0
-    standing: int | None = None
-    began: float = field(default_factory=lambda: time.monotonic())
-
-    def work(self, units: float) -> None:
-        self.shown = min(self.shown + units, float(self.total))
-
-    def advance(self, units: int, standing: int | None) -> None:
-        self.exact += units
-        self.shown, self.standing = float(self.exact), standing
-
-    def pace(self) -> str:
-        """``18.4 a second, 12 s left, 394 still stand``."""
-        rate = self.shown / max(1e-9, time.monotonic() - self.began)
-        left = self.total - self.shown
-        parts = [f"{rate:.3g} a second"] if rate else []
-        if left and rate:
-            parts.append(f"{left / rate:.0f} s left")
-        if self.standing is not None:
-            parts.append(f"{self.standing} still stand")
-        return ", ".join(parts)
+from tmlang.execute.progress import Pace
 
 
 class Lines:
@@ -52,7 +22,7 @@ class Lines:
 
     def __init__(self, sources: render.Sources) -> None:
         self._sources = sources
-        self._stage = _Stage("", 0)
+        self._stage = Pace("", 0)
         self._told = time.monotonic()
 
     def say(self, text: str) -> None:
@@ -63,7 +33,7 @@ class Lines:
         sys.stderr.write(render.text(diagnostics, self._sources))
 
     def stage(self, name: str, units: int) -> None:
-        self._stage, self._told = _Stage(name, units), time.monotonic()
+        self._stage, self._told = Pace(name, units), time.monotonic()
         self.say(f"{name}: {units} units" if units else f"{name}: nothing left to do")
 
     def work(self, units: float) -> None:
@@ -80,7 +50,7 @@ class Lines:
         now = time.monotonic()
         if always or now - self._told >= self.EVERY:
             self._told, stage = now, self._stage
-            self.say(f"{stage.name}: {about}{stage.shown:.0f} of {stage.total}, {stage.pace()}")
+            self.say(f"{stage.name}: {about}{stage.shown:.0f} of {stage.total}, {stage.text()}")
 
 
 class Bar:
@@ -98,7 +68,7 @@ class Bar:
             TextColumn("{task.fields[pace]}"),
         )
         self._progress = Progress(SpinnerColumn(), *columns, console=self._console)
-        self._stage = _Stage("", 0)
+        self._stage = Pace("", 0)
         self._task: TaskID | None = None
         self._shown = 0.0
         self._progress.start()
@@ -110,7 +80,7 @@ class Bar:
         self._console.print(render.text(diagnostics, self._sources), markup=False, end="")
 
     def stage(self, name: str, units: int) -> None:
-        self._stage = _Stage(name, units)
+        self._stage = Pace(name, units)
         self._task = self._progress.add_task(name, total=units, pace="")
 
     def work(self, units: float) -> None:
@@ -128,4 +98,4 @@ class Bar:
     def _show(self) -> None:
         assert self._task is not None
         self._shown = time.monotonic()
-        self._progress.update(self._task, completed=int(self._stage.shown), pace=self._stage.pace())
+        self._progress.update(self._task, completed=int(self._stage.shown), pace=self._stage.text())

@@ -9,17 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tmlang.base.source import Span
+from tmlang.api.running import at_hand, prepared
 from tmlang.cli.front import Front, add_settings, exit_code, read_spec, show
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-    from tmlang.diagnostics.model import Diagnostic
     from tmlang.execute.progress import Progress
     from tmlang.execute.runner import RunOptions, RunResult
-    from tmlang.plan.ir import Plan
-    from tmlang.plan.lock import Targets
 
 _EPILOG = """\
 examples:
@@ -58,17 +55,14 @@ def _positive(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    front = read_spec(args.file, dict(args.settings))
-    if front.plan is not None:
-        front = _at_hand(front)
+    front = at_hand(read_spec(args.file, dict(args.settings)))
     show(front.diagnostics, front.sources, to_stderr=True)
     if front.plan is None:
         return exit_code(front.diagnostics)
     from tmlang.execute import runner
 
-    plan, targets = _plan(args, front.plan)
-    progress = _progress(args.quiet, front)
-    result = runner.run(plan, _options(args, front, targets), progress)
+    plan, options = prepared(front, locked=args.locked)
+    result = runner.run(plan, _options(args, options), _progress(args.quiet, front))
     if result.exit_code == runner.INTERRUPTED:
         sys.stderr.write(f"stopped; what is done lies in {result.path}, and the same command goes on from there\n")
         return result.exit_code
@@ -77,62 +71,14 @@ def run(args: argparse.Namespace) -> int:
     return result.exit_code
 
 
-def _at_hand(front: Front) -> Front:
-    """The spec with what is not built or not installed as further errors."""
-    from tmlang.plan.availability import unavailable
-    from tmlang.plan.capability import Capabilities
-
-    assert front.plan is not None
-    missing = (*unavailable(front.plan, Capabilities()), *_nothing(front))
-    return replace(front, plan=None, diagnostics=(*front.diagnostics, *missing)) if missing else front
-
-
-def _nothing(front: Front) -> tuple[Diagnostic, ...]:
-    """That there is nothing to run: no result is no success."""
-    assert front.plan is not None
-    if front.plan.evaluations:
-        return ()
-    from tmlang.diagnostics.model import Diagnostic
-
-    start = Span(front.path, 0, 0, 1, 1, 1, 1)
-    subject = next((s.name for s in front.plan.subjects), "a_threat")
-    help = f"write what searches or proves: evaluate mine of {subject} {{ attack: … }}"
-    return (Diagnostic("TM828", "the spec has no evaluation, so nothing would be measured", start, help=help),)
-
-
-def _plan(args: argparse.Namespace, plan: Plan) -> tuple[Plan, dict[str, Targets]]:
-    """The plan to run and the targets to hold it to: as locked, or as it is."""
-    if not args.locked:
-        return plan, {}
-    from tmlang.cli.locked import locked_plan
-
-    return locked_plan(args.file, plan)
-
-
-def _options(args: argparse.Namespace, front: Front, targets: dict[str, Targets]) -> RunOptions:
-    from tmlang.execute.runner import RunOptions
-    from tmlang.execute.sources.files import LIMIT
-
-    return RunOptions(
+def _options(args: argparse.Namespace, options: RunOptions) -> RunOptions:
+    return replace(
+        options,
         out=args.out,
-        name=Path(args.file).stem,
         trust_code=args.trust_code,
         batch_size=args.batch_size,
-        max_bytes=args.max_bytes or LIMIT,
-        sources=_texts(front),
-        targets=targets,
+        max_bytes=args.max_bytes or options.max_bytes,
     )
-
-
-def _texts(front: Front) -> dict[str, str]:
-    """The spec's own files by their path from its folder; the standard library is part of tmlang."""
-    folder = Path(front.path).resolve().parent
-    found = {}
-    for name, source in front.sources.items():
-        place = Path(name).resolve()
-        if place.is_relative_to(folder):
-            found[place.relative_to(folder).as_posix()] = source.text
-    return found
 
 
 def _progress(quiet: bool, front: Front) -> Progress:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tmlang.diagnostics.model import Diagnostic
@@ -42,3 +44,33 @@ class Silent:
     def advance(self, units: int, standing: int | None = None) -> None: ...
 
     def close(self) -> None: ...
+
+
+@dataclass
+class Pace:
+    """How far a stage is: ``exact`` units are committed, ``shown`` adds what a running batch has done, about."""
+
+    name: str
+    total: int
+    exact: int = 0
+    shown: float = 0.0
+    standing: int | None = None
+    began: float = field(default_factory=lambda: time.monotonic())
+
+    def work(self, units: float) -> None:
+        self.shown = min(self.shown + units, float(self.total))
+
+    def advance(self, units: int, standing: int | None) -> None:
+        self.exact += units
+        self.shown, self.standing = float(self.exact), standing
+
+    def text(self) -> str:
+        """``18.4 a second, 12 s left, 394 still stand``."""
+        rate = self.shown / max(1e-9, time.monotonic() - self.began)
+        left = self.total - self.shown
+        parts = [f"{rate:.3g} a second"] if rate else []
+        if left and rate:
+            parts.append(f"{left / rate:.0f} s left")
+        if self.standing is not None:
+            parts.append(f"{self.standing} still stand")
+        return ", ".join(parts)
