@@ -46,23 +46,48 @@ def comparable(rows: list[Record]) -> list[Record]:
 # --- adapters -----------------------------------------------------------------------------------------------------
 
 
-def test_a_crash_is_a_row_and_lowers_the_coverage(runs: Runs) -> None:
-    def crash(job: Job) -> Candidates:
-        if len(job.x) > 2:
+def test_an_exception_costs_the_units_that_raise_it_alone(runs: Runs) -> None:
+    def fails(job: Job) -> Candidates:
+        if bool(((job.x == X[2][1]) | (job.x == X[4][1])).any()):
             raise ZeroDivisionError("no step left")
         return offer(job.x)
 
     made = plan(runs.folder, data(runs.folder, X, Y), [stage("bad"), stage("up")])
-    result = runs(made, batch=3, bad=crash, up=moved((0.125, 0.125)))
-    assert [r.status for r in runs.rows() if r.stage == "bad"] == ["error"] * 3 + ["none"] * 2
-    assert "ZeroDivisionError: no step left" in (runs.row("0", "bad").message or "")
+    result = runs(made, batch=5, bad=fails, up=moved((0.125, 0.125)))
+    assert [len(job.x) for job in runs.toys["bad"].jobs] == [5, 2, 3, 1, 2, 1, 1]
+    assert [r.status for r in runs.rows() if r.stage == "bad"] == ["none", "none", "error", "none", "error"]
+    assert "ZeroDivisionError: no step left" in (runs.row("2", "bad").message or "")
     columns = result.columns["e"]
-    # 0 and 2 crashed and are not broken otherwise, 1 is broken by `up`; 3 and 4 are finished.
+    # 2 and 4 failed and are not broken otherwise, 1 is broken by `up`; 0 and 3 are finished.
     assert columns.get("survival").low == F(2, 5)  # type: ignore[union-attr]
     assert columns.get("survival").high == F(4, 5)  # type: ignore[union-attr]
     (said,) = [d for d in result.diagnostics if d.code == "TM825"]
-    assert "3 of 5" in said.message
+    assert "2 of 5" in said.message
     assert result.exit_code == 5
+
+
+def test_what_no_call_can_carry_is_asked_once(runs: Runs) -> None:
+    def refuse(_: Job) -> Candidates:
+        raise BackendRefusal("no such norm")
+
+    made = plan(runs.folder, data(runs.folder, X, Y), [stage("bad")])
+    result = runs(made, bad=refuse)
+    assert len(runs.toys["bad"].jobs) == 1
+    assert {(r.status, r.message) for r in runs.rows() if r.stage == "bad"} == {("error", "no such norm")}
+    assert result.columns["e"].get("coverage").high == 0  # type: ignore[union-attr]
+
+
+def test_missing_memory_halves_the_batches(runs: Runs) -> None:
+    def hungry(job: Job) -> Candidates:
+        if len(job.x) > 2:
+            raise MemoryError
+        return offer(job.x)
+
+    made = plan(runs.folder, data(runs.folder, X, Y), [stage("bad")])
+    result = runs(made, bad=hungry)
+    assert [len(job.x) for job in runs.toys["bad"].jobs] == [5, 2, 3, 1, 2]
+    assert {r.status for r in runs.rows() if r.stage == "bad"} == {"none"}
+    assert result.exit_code == 0
 
 
 def test_a_prover_that_crashes_is_an_error_and_no_unknown(runs: Runs) -> None:

@@ -8,11 +8,18 @@ from typing import Literal
 CleanStatus = Literal["cc", "cw", "cr", "cu"]
 """Of a unit before any attack: correct, wrong, rejected, unknown (crash, unstable)."""
 
-Status = Literal["none", "valid", "invalid", "error", "timeout", "unstable"]
-"""Of an attack row: no candidate offered; a candidate inside the set; outside it; the stage failed on this unit.
+Status = Literal["none", "valid", "invalid", "error", "timeout", "crashed", "oom", "unstable"]
+"""Of an attack row: no candidate offered; a candidate inside the set; outside it; the stage failed on this unit, its
+time was up, its process went down, its memory was used up; replays disagree.
 
 ``valid`` says only that the candidate lies in the set and replays; whether it is a failure is ``observed_failure``.
 """
+
+FAILED: frozenset[Status] = frozenset({"error", "timeout", "crashed", "oom"})
+"""The stage has not finished the unit."""
+
+UNFINISHED = FAILED | {"unstable"}
+"""What leaves a unit open: nothing is known of it, neither that it survives nor that it fails."""
 
 Verdict = Literal["certified", "broken", "unknown", "error", "timeout"]
 """Of a certifier, solver or enumeration row. ``broken`` comes with a replayed candidate; an honest ``unknown`` is

@@ -17,7 +17,7 @@ Json = Mapping[str, Any]
 Units = frozenset[str]
 Number = tuple[int, int, Fraction | float | None, Fraction | float | None]
 INFINITE = float("inf")
-_UNFINISHED = ("error", "timeout", "unstable")
+_UNFINISHED = ("error", "timeout", "crashed", "oom", "unstable")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from tmlang.audit.columns import Column, Columns, Contradiction, Counts, Extent, Gap, Restriction
 from tmlang.audit.intervals import population_interval, wilson
-from tmlang.audit.record import BRANCHES, CLEAN_STAGE, Record
+from tmlang.audit.record import BRANCHES, CLEAN_STAGE, UNFINISHED, Record
 from tmlang.audit.units import (
     Reader,
     Rows,
@@ -304,7 +304,7 @@ def _tally_property(
     violated = any(is_witness(r) for r in records)
     proofs = {s.label for s in proof_stages(evaluation) if f"{s.backend}.{s.method}" not in voided}
     proved = any(claims_certificate(r) and stage_label(evaluation, r) in proofs for r in rows)
-    finished = not any(r.status in ("error", "timeout", "unstable") or r.verdict in ("error", "timeout") for r in rows)
+    finished = not any(r.status in UNFINISHED or r.verdict in ("error", "timeout") for r in rows)
     answered = int(violated or proved or (bool(rows) and finished))
     return Columns(
         evaluation.name,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tmlang.audit.columns import Restriction
-from tmlang.audit.record import BRANCHES, CLEAN_STAGE, CleanStatus, Record
+from tmlang.audit.record import BRANCHES, CLEAN_STAGE, UNFINISHED, CleanStatus, Record
 from tmlang.meaning.threats import Allowed, Ball, Either, Threat
 from tmlang.plan.ir import EvaluationPlan, Stage
 
@@ -196,7 +196,7 @@ class Reader:
             return False
         for repeat in self.repeats:
             of_repeat = [r for r in rows if r.repeat == repeat]
-            if any(r.status in ("error", "timeout", "unstable") for r in of_repeat):
+            if any(r.status in UNFINISHED for r in of_repeat):
                 return False
             if stage.role != "attack" and any(r.verdict in ("error", "timeout", "unknown") for r in of_repeat):
                 return False

@@ -18,7 +18,7 @@ from tmlang.audit.record import Record
 from tmlang.base import canonical
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.diagnostics.stop import Stop, stop
-from tmlang.execute.stages import Batch
+from tmlang.execute.isolation import Batch
 from tmlang.execute.world import World
 from tmlang.meaning.spaces import Space
 from tmlang.plan.ir import Plan

@@ -14,7 +14,7 @@ import numpy as np
 from tmlang import __version__
 from tmlang.audit.claims import Judgement, exit_code, judge_plan
 from tmlang.audit.columns import Columns
-from tmlang.audit.record import Record
+from tmlang.audit.record import FAILED, Record
 from tmlang.audit.summary import summary
 from tmlang.audit.tally import tally_plan
 from tmlang.backends.contract import BackendMissing, BackendRefusal, Certifier, Search
@@ -24,20 +24,25 @@ from tmlang.diagnostics.stop import Stop, stop
 from tmlang.execute.allocator import keep_freed_memory
 from tmlang.execute.arena import Arena, make_arena
 from tmlang.execute.guard import check_state, quiet, state_hash
+from tmlang.execute.isolation import Batch, Kept, Piece, answered
 from tmlang.execute.ledger import Ledger
 from tmlang.execute.output import RunFolder, environment, identity
 from tmlang.execute.progress import Progress, Silent
 from tmlang.execute.sources.files import LIMIT
-from tmlang.execute.stages import Batch, Kept, StageRun
+from tmlang.execute.shifts import ShiftRun
+from tmlang.execute.stages import StageRun
 from tmlang.execute.world import World
+from tmlang.meaning.threats import Shift
 from tmlang.plan.capability import Capabilities
-from tmlang.plan.ir import Plan, Stage
+from tmlang.plan.ir import EvaluationPlan, Plan, Stage
 from tmlang.plan.lock import Targets
 from tmlang.plan.passes import DROP_BROKEN
 from tmlang.plan.text import claim_identity, plan_hash
 
 BATCH = 512
 """Units of one batch unless the run says otherwise; fewer for large inputs."""
+_CALLERS: Mapping[str, type[StageRun]] = {"corrupt": ShiftRun}
+"""Roles that are no search and no proof."""
 _NUMBERS = 1 << 22
 """Coordinates that a batch of the default size has at most."""
 INTERRUPTED = 130
@@ -161,7 +166,7 @@ class _Runner:
                 "environment.json": environment(self.world, timing, sys.argv[1:]) | {"warnings": warnings},
             }
             self.found += folder.seal(files, self._predicate(judgements))
-        complete = all(_complete(c) for c in columns.values())
+        complete = all(_complete(e, columns[e.name]) for e in self.plan.evaluations)
         code = exit_code(judgements, complete=complete, contradicted=bool(contradicted))
         return RunResult(code, folder.path, columns, judgements, tuple(self.found))
 
@@ -187,7 +192,8 @@ class _Runner:
                     )
 
 
-def _complete(columns: Columns) -> bool:
+def _complete(evaluation: EvaluationPlan, columns: Columns) -> bool:
+    """Whether every stage finished every unit. Draws that do not tell the clean class have done what they could."""
     coverage = columns.get("coverage")
     return coverage is None or coverage.low is None or coverage.low == 1
 
@@ -241,9 +247,9 @@ class _Evaluation:
         for batch in left:
             assert adapter is not None
             read, listen = self.runner.world.files.read, self._listener(stage)
-            run = StageRun(self.arena, stage, repeat, adapter, self.deadline, read, listen)
-            used = [self.ledger.used(self.arena.units[i].id) for i in batch]
-            self._commit(run.run(batch, used))
+            run = _CALLERS.get(stage.role, StageRun)(self.arena, stage, repeat, adapter, self.deadline, read, listen)
+            used = tuple(self.ledger.used(self.arena.units[i].id) for i in batch)
+            self._commit(answered(run, Piece(tuple(batch), used)))
             self.runner.progress.advance(len(batch), self._standing())
         check_state(self.arena.attacked.deployed, self.state, stage.id)
         self._failures(stage, repeat)
@@ -254,15 +260,20 @@ class _Evaluation:
         return (lambda rows: progress.work(rows / passes)) if passes else None
 
     def _active(self, stage: Stage, repeat: int) -> list[int]:
-        """Clean and correct units; without those that earlier stages broke, where the plan's passes allow that.
+        """Clean and correct units; without those that earlier stages broke, where the plan's passes allow that. A shift
+        is an average over all usable ones.
 
         What this stage itself has committed does not count, so an interrupted stage is cut into the same batches again.
         """
         earlier = [s.label for s in self.evaluation.stages[: self.evaluation.stages.index(stage)]]
         broken = self.ledger.broken(repeat, earlier) if DROP_BROKEN in self.evaluation.passes else set()
-        return [i for i, u in enumerate(self.arena.units) if u.applicable and u.clean == "cc" and u.id not in broken]
+        wanted = [i for i, u in enumerate(self.arena.units) if u.applicable and u.id not in broken]
+        return wanted if stage.role == "corrupt" else [i for i in wanted if self.arena.units[i].clean == "cc"]
 
-    def _standing(self) -> int:
+    def _standing(self) -> int | None:
+        """Correct units that nothing has broken yet; a shift breaks nothing."""
+        if isinstance(self.runner.plan.subject(self.evaluation.subject), Shift):
+            return None
         correct = sum(u.applicable and u.clean == "cc" for u in self.arena.units)
         return correct - len(self.ledger.broken_ever())
 
@@ -284,7 +295,7 @@ class _Evaluation:
             for r in self.runner.records
             if (r.evaluation, r.stage, r.repeat) == (self.evaluation.name, stage.label, repeat)
         ]
-        failed = [r for r in rows if r.status == "error"]
+        failed = [r for r in rows if r.status in FAILED]
         if failed:
             text = f"{stage.id} failed on {len(failed)} of {len(rows)} units"
             self.runner.warn([Diagnostic("TM825", text, stage.origin, notes=(failed[0].message or "",))])

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from math import isnan
 from typing import cast
 
-import numpy as np
 import torch
 
 from tmlang.audit.record import Record, Verdict
@@ -50,21 +49,22 @@ class StageRun:
         Raises :class:`Stop` (TM822) when the stage changed the model, or the model itself.
         """
         if self.deadline is not None and time.monotonic() >= self.deadline:
-            return Fault("timeout", TIMEOUT, final=True)
+            return Fault("timeout", TIMEOUT, final=True, efforts=self._efforts(piece.at, [], 0.0))
         searched = self._maker.jobs(piece.at, piece.used)
         began = time.perf_counter()
         outcomes = [self._outcome(s) for s in searched]
         seconds = time.perf_counter() - began
         self.arena.searching += seconds
-        faults = [replace(o, seconds=seconds) for o in outcomes if isinstance(o, Fault)]
+        efforts = self._efforts(piece.at, searched, seconds)
+        faults = [o for o in outcomes if isinstance(o, Fault)]
         if faults and (len(piece.at) > 1 or len(faults) == len(outcomes)):
-            return faults[0]
+            return replace(faults[0], efforts=efforts)
         try:
-            batch = self._decided(piece, searched, outcomes, seconds)
+            batch = self._decided(piece, searched, outcomes, efforts)
         except Stop:
             raise
-        except Exception as fault:
-            return replace(fault_of("the object, asked again about what was found,", fault), seconds=seconds)
+        except Exception as error:
+            return replace(fault_of("the object, asked again about what was found,", error), efforts=efforts)
         check_steady(self.arena.attacked.evaluator.steady(), self.stage.id)
         return batch
 
@@ -90,10 +90,9 @@ class StageRun:
         piece: Piece,
         searched: Sequence[Searched],
         outcomes: Sequence[Candidates | Verdicts | Fault],
-        seconds: float,
+        efforts: Sequence[Effort],
     ) -> Batch:
         """The rows of what was found, every candidate decided again."""
-        efforts = self._efforts(piece.at, searched, seconds)
         within = [self._within_access(e, u) for e, u in zip(efforts, piece.used, strict=True)]
         if isinstance(outcomes[0], Verdicts):
             return self._verdicts(piece.at, outcomes[0], searched[0].job, efforts, within)
@@ -132,19 +131,26 @@ class StageRun:
         enough = access.level == "transfer" or _GRANTS[access.level] >= _GRANTS.get(self.stage.access, 3)
         return enough and (access.queries is None or used + effort.queries <= access.queries)
 
-    def _efforts(self, at: Sequence[int], searched: Sequence[Searched], seconds: float) -> list[Effort]:
+    def _efforts(self, at: Sequence[int], searched: Sequence[Searched], seconds: float) -> tuple[Effort, ...]:
         maker, share = self._maker, seconds / len(at)
         zeros = torch.zeros(len(at), dtype=torch.int64)
         queries = sum((s.job.oracle.spent for s in searched if s.own), zeros).tolist()
         forwards = sum((s.job.oracle.spent for s in searched), zeros).tolist()
         gradients = sum((s.job.oracle.gradients for s in searched), zeros).tolist()
         counts = zip(at, queries, forwards, gradients, strict=True)
-        return [Effort(q, f, g, share, maker.seed(i)) for i, q, f, g in counts]
+        return tuple(Effort(q, f, g, share, maker.seed(i)) for i, q, f, g in counts)
+
+    def _lost(self, piece: Piece) -> tuple[Effort, ...]:
+        """What a call cost that took its counts with it: under a limit, every query that was left."""
+        limit = self.arena.threat.access.queries if self.stage.role == "attack" else None
+        shared = self.arena.threat.access.queries_per == "example"
+        queries = [0 if limit is None else limit - min(limit, u if shared else 0) for u in piece.used]
+        return tuple(Effort(queries=q, seed=self._maker.seed(i)) for i, q in zip(piece.at, queries, strict=True))
 
     def failed(self, piece: Piece, fault: Fault) -> Batch:
-        """The rows of units that the stage gives nothing for. What was asked in vain is not counted."""
+        """The rows of units that the stage gives nothing for."""
         at = piece.at
-        efforts = self._efforts(at, [], fault.seconds)
+        efforts = self._lost(piece) if fault.efforts is None else fault.efforts
         batch = self._rows(at, [(Facts(fault.status, fault.message),)] * len(at), efforts, [True] * len(at))
         if self.stage.role == "attack":
             return batch

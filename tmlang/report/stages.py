@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from tmlang.audit.columns import Column
-from tmlang.audit.record import Record
+from tmlang.audit.record import UNFINISHED, Record
 from tmlang.audit.show import interval
 from tmlang.audit.units import is_witness, stage_label
 from tmlang.plan.ir import EvaluationPlan, Stage
@@ -71,7 +71,7 @@ def stage_views(
 
 
 def _stage(stage: Stage, rows: Sequence[Record], fresh: int, survival: Column | None) -> StageView:
-    failed = Counter(r.status for r in rows if r.status in ("error", "timeout", "unstable"))
+    failed = Counter(r.status for r in rows if r.status in UNFINISHED)
     proves = stage.role not in ("attack", "corrupt")
     arguments = [(name, written(value)) for name, value in stage.arguments]
     if stage.through is not None:
