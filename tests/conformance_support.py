@@ -75,7 +75,7 @@ WEAK = {
 }
 """White-box methods of which only some success is expected, and why."""
 
-RARE = {"foolbox.LinfRepeatedAdditiveUniformNoiseAttack"}
+RARE = {"foolbox.LinfRepeatedAdditiveUniformNoiseAttack", "native.random"}
 """Methods that offer failures alone, and find none at these radii."""
 
 NEAREST = {"torchattacks.FAB", "native.fab_targeted"}

@@ -20,6 +20,7 @@ ADAPTERS = {
         "square",
         "fab_targeted",
         "coordinates",
+        "random",
         "decision_search",
         "enumerate",
     )

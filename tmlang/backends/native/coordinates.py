@@ -1,7 +1,9 @@
 """Greedy search over one feature at a time: for categories, counts and unlike units under relations.
 
-Every proposal is tested for exact membership before the model is asked, so relations, one-hot groups and a metric hold
-throughout; only scores are needed.
+Where no change of one feature is better, one goes back to the original (or to an end of its range) together with the
+change of another: at the edge of a ball nothing can be gained without giving something up. Every proposal is tested for
+exact membership before the model is asked, so relations, one-hot groups and a metric hold throughout; only scores are
+needed.
 """
 
 from __future__ import annotations
@@ -31,11 +33,13 @@ _DRAWS = 3
 """Proposals at a uniform place of the range."""
 _COORDINATES = 48
 """Coordinates that are tried in one round; of more a random choice."""
+_EXCHANGES = 6
+"""Coordinates that give way, one at a time, where no change of one alone is better."""
 
 
 class Coordinates:
     """``native.coordinates``: from the original, then from ``restarts - 1`` random members, take the best change of one
-    feature until nothing gets better or ``rounds`` are over."""
+    feature, or of two where no one is better, until nothing is or ``rounds`` are over."""
 
     def __init__(self, row: Method) -> None:
         self.row = row
@@ -57,15 +61,15 @@ def _climb(hunt: Hunt, units: Tensor, restart: int, rounds: int) -> None:
         x = _random_members(job.sets.rows(units.numpy()), draws)
     best = torch.full((len(units),), -torch.inf, dtype=job.x.dtype)
     proposals, owners = x, np.arange(len(units))
+    stuck = np.zeros(len(units), np.bool_)
     for _ in range(rounds):
         best, x, improved = _ask(hunt, units, proposals, owners, x, best)
-        kept = torch.nonzero(hunt.going(units) & improved).flatten().numpy()
+        kept = np.flatnonzero((hunt.going(units) & (improved | ~torch.from_numpy(stuck))).numpy())
         if not len(kept):
             return
+        stuck = ~improved.numpy()[kept]
         units, x, best, draws = units[kept], x[kept], best[kept], [draws[i] for i in kept]
-        proposals, owners = _proposals(job.sets.rows(units.numpy()), x, draws)
-        if not len(owners):
-            return
+        proposals, owners = _proposals(job.sets.rows(units.numpy()), x, draws, stuck)
 
 
 def _ask(
@@ -78,6 +82,8 @@ def _ask(
         place = np.arange(len(owners)) - np.searchsorted(owners, owners)
         fits = place < (left[units] // job.oracle.rows).numpy()[owners]
         proposals, owners = proposals[fits], owners[fits]
+    if not len(owners):
+        return best, x, torch.zeros(len(units), dtype=torch.bool)
     rows = units[owners]
     shown = torch.from_numpy(proposals).to(job.x.dtype).reshape(-1, *job.x.shape[1:])
     with torch.no_grad():
@@ -92,26 +98,53 @@ def _ask(
     return torch.where(improved, top, best), x, improved
 
 
-def _proposals(sets: ThreatSet, x: Values, draws: list[np.random.Generator]) -> tuple[Values, NDArray[np.intp]]:
-    """Members that differ from ``x`` (n, size) in one coordinate, and whose they are (ascending)."""
+def _proposals(
+    sets: ThreatSet, x: Values, draws: list[np.random.Generator], stuck: NDArray[np.bool_]
+) -> tuple[Values, NDArray[np.intp]]:
+    """Members that differ from ``x`` (n, size) in one coordinate, or in two where it is ``stuck``, and whose they are
+    (ascending)."""
+    start = sets.originals.reshape(x.shape)
     lower, upper = (end.reshape(x.shape).astype(np.float64) for end in (sets.lower, sets.upper))
-    found, owners = [], []
-    for i, (own, low, high, source) in enumerate(zip(x, lower, upper, draws, strict=True)):
-        moving = np.flatnonzero(low < high)
-        if len(moving) > _COORDINATES:
-            moving = source.choice(moving, _COORDINATES, replace=False)
-        ways = [own[moving] + s * (end[moving] - own[moving]) for end in (low, high) for s in _SHARES]
-        ways += [low[moving] + u * (high[moving] - low[moving]) for u in source.random((_DRAWS, len(moving)))]
-        tried = np.repeat(own[None].astype(np.float64), len(ways) * len(moving), axis=0)
-        changed = np.tile(moving, len(ways))
-        tried[np.arange(len(tried)), changed] = np.concatenate(ways)
-        found.append(_one_of_each(sets, tried, changed))
-        owners.append(np.full(len(tried), i))
+    found, owners = [np.empty((0, x.shape[1]))], [np.empty(0, np.intp)]
+    for i, source in enumerate(draws):
+        moving = np.flatnonzero(lower[i] < upper[i])
+        bases = x[i : i + 1].astype(np.float64)
+        if stuck[i]:
+            bases = _giving_way(sets, bases[0], (start[i], lower[i], upper[i]), moving, source)
+        for base in bases:
+            tried = _changed_once(sets, base, lower[i], upper[i], moving, source)
+            found.append(tried)
+            owners.append(np.full(len(tried), i))
     of = np.concatenate(owners)
-    start = sets.originals.reshape(x.shape)[of].astype(np.float64)
-    values = rounded(sets, np.concatenate(found), start)
+    values = rounded(sets, np.concatenate(found), start[of].astype(np.float64))
     keep = sets.rows(of).inside(values.reshape(-1, *sets.space.shape)) & (values != x[of]).any(axis=1)
     return values[keep], of[keep]
+
+
+def _giving_way(
+    sets: ThreatSet, own: Values, ends: tuple[Values, ...], moving: NDArray[np.intp], source: np.random.Generator
+) -> Values:
+    """``own`` (size,) with one coordinate at its original (where it is not there), else at a random end."""
+    given = source.permutation(moving)[:_EXCHANGES]
+    start, lower, upper = ends
+    other = np.where(source.random(len(given)) < 0.5, lower[given], upper[given])
+    bases = np.repeat(own[None], len(given), axis=0)
+    bases[np.arange(len(given)), given] = np.where(own[given] != start[given], start[given], other)
+    return _one_of_each(sets, bases, given)
+
+
+def _changed_once(
+    sets: ThreatSet, own: Values, low: Values, high: Values, moving: NDArray[np.intp], source: np.random.Generator
+) -> Values:
+    """``own`` (size,) with one coordinate elsewhere in its range (n, size), not rounded yet."""
+    if len(moving) > _COORDINATES:
+        moving = source.choice(moving, _COORDINATES, replace=False)
+    ways = [own[moving] + s * (end[moving] - own[moving]) for end in (low, high) for s in _SHARES]
+    ways += [low[moving] + u * (high[moving] - low[moving]) for u in source.random((_DRAWS, len(moving)))]
+    changed = np.tile(moving, len(ways))
+    tried = np.repeat(own[None], len(changed), axis=0)
+    tried[np.arange(len(tried)), changed] = np.concatenate(ways)
+    return _one_of_each(sets, tried, changed)
 
 
 def _one_of_each(sets: ThreatSet, tried: Values, changed: NDArray[np.intp]) -> Values:
