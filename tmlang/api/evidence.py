@@ -99,9 +99,9 @@ class Evidence:
     def html(self) -> str:
         """The report as one page. Raises ``Stop`` (TM510) without the extra ``report``."""
         from tmlang.report.view import view_of
-        from tmlang.report.write import reports
+        from tmlang.report.write import html
 
-        return dict(reports(view_of(Bundle.open(self.path))))["report.html"]
+        return html(view_of(Bundle.open(self.path)))
 
     def __str__(self) -> str:
         return "\n".join(result_lines(self.columns, self.claims))

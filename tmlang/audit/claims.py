@@ -9,9 +9,10 @@ from fractions import Fraction
 from typing import Literal
 
 from tmlang.audit.columns import Extent
+from tmlang.audit.comparison import Side, not_comparable
 from tmlang.audit.intervals import population_interval
 from tmlang.audit.quantities import NOT_SHARES, NotMeasured, Reading, find_evaluation, name_of, read, rests_on
-from tmlang.audit.record import CLEAN_STAGE, Record
+from tmlang.audit.record import Record
 from tmlang.audit.show import interval, number, percent
 from tmlang.audit.tally import tally, voided_methods
 from tmlang.meaning.evaluations import Claim, Measured, RoundsTo
@@ -145,7 +146,7 @@ def _population(reading: Reading, plan: Plan, confidence: Fraction) -> tuple[Ext
 
 def _judge_comparison(claim: Claim, left: Reading, right: Reading, plan: Plan, records: Sequence[Record]) -> Judgement:
     """Two evaluations: all of one range against all of the other, on the same units, set and failure or not at all."""
-    why = _not_comparable(left.evaluation, right.evaluation, plan, records)
+    why = not_comparable(*(_side(x.evaluation, plan, records) for x in (left, right)))
     if why:
         raise NotMeasured(f"the two are not comparable: {why}")
     assert isinstance(claim.right, Measured)
@@ -159,21 +160,8 @@ def _judge_comparison(claim: Claim, left: Reading, right: Reading, plan: Plan, r
     return Judgement(claim, status, left.low, left.high, reason, tuple(dict.fromkeys(rests)))
 
 
-def _not_comparable(a: EvaluationPlan, b: EvaluationPlan, plan: Plan, records: Sequence[Record]) -> str | None:
-    """Why two evaluations may not be compared: other units, another set, failure or denominator."""
-
-    def units(e: EvaluationPlan) -> set[tuple[str, int, int | None]]:
-        clean = f"{e.name}/{CLEAN_STAGE}", CLEAN_STAGE
-        return {(r.unit, r.label, r.target) for r in records if r.evaluation == e.name and r.stage in clean}
-
-    if units(a) != units(b):
-        return f"{a.name} and {b.name} count different examples"
-    s, t = plan.subject(a.subject), plan.subject(b.subject)
-    if isinstance(s, Threat) and isinstance(t, Threat):
-        for clause in ("allow", "minimize", "mutable", "perturbation", "goal", "rejected", "clean_errors", "success"):
-            if getattr(s, clause) != getattr(t, clause):
-                return f"their threats differ in `{clause}:`"
-    return None if type(s) is type(t) else "one of them is no threat"
+def _side(e: EvaluationPlan, plan: Plan, records: Sequence[Record]) -> Side:
+    return Side(e.name, e, plan.subject(e.subject), records)
 
 
 def _judge_property(claim: Claim, plan: Plan, records: Sequence[Record], voided: frozenset[str]) -> Judgement:

@@ -11,28 +11,50 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 examples:
-  tmc report runs/first-0c1d2e           report.html and report.md in the current folder
-  tmc report runs/first-0c1d2e --out docs
+  tmc report runs/first-0c1d2e                   report.html and report.md in the current folder
+  tmc report runs/first-0c1d2e --out docs        elsewhere
+  tmc report runs/first-0c1d2e --format pdf,json report.pdf and report.json (docs/report.md describes both)
+  tmc report runs/old runs/new                   comparison.html and comparison.md: both side by side
 
 A bundle holds the report that was made with it; this one is made again from its records, after its hashes were checked.
+Of several bundles, evaluations of the same examples, allowed set, failure and denominator are compared; of the others
+it is said why not.
 """
 
 
 def add_parser(subparsers: _SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser(
         "report",
-        help="write report.html and report.md from a bundle",
+        help="write the report of a bundle, or several bundles side by side",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("bundle", metavar="BUNDLE", help="the folder that tmc run wrote")
+    parser.add_argument("bundle", metavar="BUNDLE", nargs="+", help="a folder that tmc run wrote")
     parser.add_argument("--out", type=Path, default=Path("."), metavar="DIR", help="where to write (here when absent)")
+    parser.add_argument(
+        "--format",
+        type=_formats,
+        default=("md", "html"),
+        metavar="FORMAT,…",
+        help="html, md, json, pdf (html,md when absent)",
+    )
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    asked = tuple(part.strip() for part in text.split(","))
+    unknown = [part for part in asked if part not in _FORMATS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(_FORMATS)}")
+    return tuple(dict.fromkeys(asked))
+
+
+_FORMATS = ("html", "md", "json", "pdf")
 
 
 def run(args: argparse.Namespace) -> int:
     from tmlang.audit.bundle import Bundle
     from tmlang.report.write import write_beside
 
-    for path in write_beside(Bundle.open(args.bundle), args.out):
+    for path in write_beside([Bundle.open(b) for b in args.bundle], args.out, args.format):
         print(path)
     return 0

@@ -88,7 +88,7 @@ def examples(
     placed: Sequence[tuple[str, Record]],
     voided: frozenset[str],
 ) -> tuple[Example, ...]:
-    """The units of ``evaluation`` in the order of the run; its examples under ``targeted each any`` and ``each all``."""
+    """The units of ``evaluation`` in the order of the run; under ``targeted each any`` or ``all``, its examples."""
     mine = [(place, row) for place, row in placed if row.evaluation == evaluation.name]
     places = {id(row): place for place, row in mine}
     grouped = group(evaluation, (row for _, row in mine))

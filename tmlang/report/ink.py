@@ -20,6 +20,17 @@ from tmlang.report.failures import Pictures
 
 _WIDTH, _HEIGHT = 640, 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 24, 18, 46
+_LOOK = {
+    "axis": 'fill="none" stroke="#565d66"',
+    "grid": 'fill="none" stroke="#dcdfe3"',
+    "upper": 'fill="none" stroke="#1f5f99" stroke-width="1.8"',
+    "below": 'fill="none" stroke="#2a9d6f" stroke-width="1.8" stroke-dasharray="6 4"',
+    "range": 'fill="#1f5f99" fill-opacity="0.16"',
+}
+_DOTS = {"upper": "#1f5f99", "below": "#2a9d6f"}
+_ANCHORS = {"tick": "middle", "value": "end"}
+"""How each class looks where no style sheet reaches it (in a PDF, or copied out of the page)."""
+
 _RED, _WHITE, _BLUE = np.array([0.70, 0.09, 0.17]), np.ones(3), np.array([0.13, 0.40, 0.67])
 """Signed differences: blue below, white at none, red above (ColorBrewer RdBu)."""
 
@@ -67,7 +78,7 @@ def sweep_plot(parameter: str, points: Sequence[tuple[float, float | None, float
     band = [(x, s, c) for x, (_, s, c) in zip(at, points, strict=True) if s is not None and c is not None]
     if len(band) > 1:
         edge = [(x, _y(s)) for x, s, _ in band] + [(x, _y(c)) for x, _, c in reversed(band)]
-        parts.append(f'<polygon class="range" points="{_points(edge)}"/>')
+        parts.append(f'<polygon class="range" {_LOOK["range"]} points="{_points(edge)}"/>')
     for name, i, style in (("survival", 1, "upper"), ("certified", 2, "below")):
         found = [(x, _y(share)) for x, p in zip(at, points, strict=True) if (share := p[i]) is not None]
         if found:
@@ -88,13 +99,13 @@ def _axes(label: str) -> str:
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         parts.append(_line("grid", [(_LEFT, _y(share)), (_x(1), _y(share))]) if share else "")
         parts.append(_label("value", _LEFT - 6, _y(share) + 4, f"{100 * share:.0f}"))
-    middle = _y(0.5)
-    parts.append(f'<text class="tick" transform="translate(14 {middle:.1f}) rotate(-90)">{escape(label)}</text>')
+    turned = f' transform="translate(14 {_y(0.5):.1f}) rotate(-90)"'
+    parts.append(_label("tick", 0, 0, label, turned))
     return "".join(parts)
 
 
 def _line(kind: str, points: Sequence[tuple[float, float]]) -> str:
-    return f'<polyline class="{kind}" points="{_points(points)}"/>'
+    return f'<polyline class="{kind}" {_LOOK[kind]} points="{_points(points)}"/>'
 
 
 def _points(points: Sequence[tuple[float, float]]) -> str:
@@ -102,15 +113,16 @@ def _points(points: Sequence[tuple[float, float]]) -> str:
 
 
 def _dot(kind: str, x: float, y: float) -> str:
-    return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="3.2"/>'
+    return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="3.2" fill="{_DOTS[kind]}"/>'
 
 
 def _rect(kind: str, x: float, y: float, width: float, height: float) -> str:
-    return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"/>'
+    return f'<rect class="{kind}" {_LOOK[kind]} x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"/>'
 
 
-def _label(kind: str, x: float, y: float, text: str) -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
+def _label(kind: str, x: float, y: float, text: str, turned: str = "") -> str:
+    look = f'font-size="12" fill="#565d66" text-anchor="{_ANCHORS.get(kind, "start")}"'
+    return f'<text class="{kind}" {look} x="{x:.1f}" y="{y:.1f}"{turned}>{escape(text)}</text>'
 
 
 # Pictures ------------------------------------------------------------------------------------------------------------

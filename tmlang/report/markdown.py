@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tmlang.audit.show import DASH
+from tmlang.report.compare import Comparison
 from tmlang.report.mathtext import to_unicode
 from tmlang.report.numbers import NAMES
 from tmlang.report.view import EvaluationView, View, claims_line
@@ -13,6 +14,24 @@ from tmlang.report.view import EvaluationView, View, claims_line
 def markdown(view: View) -> str:
     """The view as GitHub-flavoured Markdown."""
     return "\n".join(_lines(view)) + "\n"
+
+
+def comparison_markdown(c: Comparison) -> str:
+    """Several bundles side by side."""
+    heads = (
+        "evaluation",
+        "threat",
+        "object",
+        "units",
+        *(NAMES[n][0] for n in c.columns),
+        "R in [certified, not broken]",
+    )
+    lines = [f"# {_text(c.title)}", ""]
+    lines += _table(heads, [(r.name, r.subject, r.model, r.units, *r.numbers, r.bounds) for r in c.rows])
+    lines += ["## What follows", ""]
+    pairs = [(f"{p.first}, {p.second}", p.says if p.comparable else f"not comparable: {p.says}") for p in c.pairs]
+    lines += _table(("pair", "result"), pairs)
+    return "\n".join(lines)
 
 
 def _lines(view: View) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tmlang.audit.columns import Column, Columns, Counts
-from tmlang.audit.show import DASH, interval, percent
+from tmlang.audit.show import DASH, exact, interval, percent
 
 NAMES = {
     "clean_accuracy": ("clean accuracy", "right before any change"),
@@ -38,7 +38,8 @@ MARKS = {"supported": "✓", "refuted": "✗", "undecided": "?", "not_evaluated"
 
 @dataclass(frozen=True, slots=True)
 class NumberView:
-    """``value`` is the range as text, ``of`` its denominator, ``gaps`` what keeps it from being one number."""
+    """``value`` is the range as text, ``of`` its denominator, ``gaps`` what keeps it from being one number; ``low`` and
+    ``high`` its exact ends (``"13/25"``), ``None`` where it is undefined."""
 
     name: str
     heading: str
@@ -46,6 +47,8 @@ class NumberView:
     value: str
     of: str
     gaps: tuple[str, ...] = ()
+    low: str | None = None
+    high: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,16 @@ def number_view(column: Column) -> NumberView:
         value += f", interval {interval(*map(Fraction, column.interval))}"
     gaps = tuple(f"{g.reason}: {g.units}" for g in column.gaps)
     note = f" ({column.note})" if column.note else ""
-    return NumberView(column.name, heading + note, meaning, value, f"{column.denominator}", gaps)
+    return NumberView(
+        column.name,
+        heading + note,
+        meaning,
+        value,
+        f"{column.denominator}",
+        gaps,
+        exact(column.low),
+        exact(column.high),
+    )
 
 
 def short(columns: Columns, name: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from tmlang.report.compare import Comparison
 from tmlang.report.embedded import embedded, policy
 from tmlang.report.examples import COUNTED, FATES
 from tmlang.report.failures import MOST_PICTURES, FailureView
@@ -25,7 +26,7 @@ def page(view: View) -> str:
     """The page as HTML: every text of the spec and of the records is escaped, its one script is named by its hash, and
     nothing leaves it."""
     script = (_TEMPLATES / "examples.js").read_text(encoding="utf-8")
-    return _template().render(
+    return _template("report.html.j2").render(
         view=view,
         style=Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),
@@ -42,15 +43,21 @@ def page(view: View) -> str:
     )
 
 
+def comparison_page(comparison: Comparison) -> str:
+    """Several bundles side by side, as HTML without any script."""
+    style = Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8"))
+    return _template("comparison.html.j2").render(c=comparison, style=style, names=NAMES)
+
+
 @cache
-def _template() -> Template:
+def _template(name: str) -> Template:
     """Compiled once a process: that takes as long as filling it."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     environment.filters["code"] = _code
     environment.filters["math"] = lambda latex: Markup(to_html(latex))
-    return environment.get_template("report.html.j2")
+    return environment.get_template(name)
 
 
 def _code(text: str) -> Markup:

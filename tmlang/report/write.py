@@ -2,42 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tmlang.audit.bundle import Bundle
 from tmlang.base.files import write_atomically
 from tmlang.diagnostics.stop import stop
-from tmlang.report.markdown import markdown
+from tmlang.report.compare import Comparison, compare
+from tmlang.report.markdown import comparison_markdown, markdown
+from tmlang.report.pdf import pdf
+from tmlang.report.structured import structured
 from tmlang.report.view import View, view_of
 
+Shown = View | Comparison
 
-def reports(view: View) -> Iterator[tuple[str, str]]:
-    """(name, text) of ``report.md`` and ``report.html``; raises TM510 for the second without the extra ``report``."""
-    yield "report.md", markdown(view)
+
+def _text(shown: Shown) -> bytes:
+    return (markdown(shown) if isinstance(shown, View) else comparison_markdown(shown)).encode("utf-8")
+
+
+def html(shown: Shown) -> str:
+    """The page; raises TM510 without the extra ``report``."""
     try:
-        from tmlang.report.page import page
+        from tmlang.report.page import comparison_page, page
     except ModuleNotFoundError as missing:
         raise stop(
             "TM510", f"report.html needs {missing.name}, which is not installed", help="pip install 'tmlang[report]'"
         ) from missing
-    yield "report.html", page(view)
+    return page(shown) if isinstance(shown, View) else comparison_page(shown)
+
+
+FORMATS: Mapping[str, Callable[[Shown], bytes]] = {
+    "md": _text,
+    "html": lambda shown: html(shown).encode("utf-8"),
+    "json": structured,
+    "pdf": lambda shown: pdf(html(shown)),
+}
+"""Ending of the file -> its bytes."""
+
+DEFAULT = ("md", "html")
 
 
 def write_into(bundle: Bundle) -> None:
     """Add the reports to a bundle that is being written: every other file must be in it."""
-    for name, text in reports(view_of(bundle)):
-        bundle.add_text(name, text)
+    for name, data in _reports(view_of(bundle), "report", DEFAULT):
+        bundle.add_bytes(name, data)
 
 
-def write_beside(bundle: Bundle, folder: Path) -> list[Path]:
-    """Write the reports of a sealed bundle to ``folder``; gives their paths."""
+def write_beside(bundles: Sequence[Bundle], folder: Path, formats: Sequence[str] = DEFAULT) -> list[Path]:
+    """Write the report of a sealed bundle, or the comparison of several, to ``folder``; gives the paths."""
+    shown: Shown = view_of(bundles[0]) if len(bundles) == 1 else compare(bundles)
+    name = "report" if len(bundles) == 1 else "comparison"
     written = []
-    for name, text in reports(view_of(bundle)):
+    for file, data in _reports(shown, name, formats):
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(folder / name, text.encode("utf-8"))
+            write_atomically(folder / file, data)
         except OSError as error:
             raise stop("TM824", f"`{folder}` cannot be used: {error.strerror}") from error
-        written.append(folder / name)
+        written.append(folder / file)
     return written
+
+
+def _reports(shown: Shown, name: str, formats: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    for ending in formats:
+        yield f"{name}.{ending}", FORMATS[ending](shown)
