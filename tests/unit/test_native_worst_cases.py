@@ -277,3 +277,33 @@ def test_a_detector_is_evaded():
     assert not blind.offered.all()
     nearer = threat("linf", F(9, 100), rejected=Rejected("fail"))
     assert run("apgd", case, case.job(nearer), steps=F(30), loss=Symbol("reject_aware")).offered.all()
+
+
+@pytest.mark.parametrize("attack", ["apgd", "pgd"])
+def test_unlike_units_are_compared_as_the_metric_does(attack):
+    """Degrees in the hundreds, shares of one and a free switch: the budget 1 goes first to what buys most margin per
+    unit of the metric (a fractional knapsack), each feature within its range."""
+    rng = np.random.default_rng(11)
+    ends, prices = np.array([900.0, 1.0, 50.0, 4.0]), np.array([1 / 100, 3, 1 / 8, 0])
+    names = ("heat", "share", "load", "free")
+    cells = tuple(Cell("real", F(0), F(int(e))) for e in ends)
+    weights = tuple((n, F(p).limit_denominator(1000)) for n, p in zip(names[:3], prices, strict=False))
+    space = unit_box(4, cells=cells, layout="each", features=names, metrics=(Metric("m", weights),))
+    x = rng.random((60, 4)) * ends
+    slope = np.array([1 / 120, 1.3, 1 / 11, 1 / 20]) * rng.choice((-1, 1), 4)
+    case = linear([[0] * 4, slope], [float(x.mean(axis=0) @ slope), 0.0], space, x)
+    sign = np.where(case.y.numpy() == 0, 1.0, -1.0)
+    best = []
+    for row, s in zip(case.x.astype(float), sign, strict=True):
+        margin, left = s * (float(x.mean(axis=0) @ slope) - row @ slope), 1.0
+        room = np.where(s * slope > 0, ends - row, row)
+        for j in np.argsort(-np.abs(slope) / np.maximum(prices, 1e-12)):
+            step = min(room[j], left / prices[j] if prices[j] else np.inf)
+            margin, left = margin - step * abs(slope[j]), left - step * prices[j]
+        best.append(margin)
+    clear, worst = np.abs(best) > 5e-3, np.array(best)
+    assert 5 < (worst < 0)[clear].sum() < clear.sum() - 5
+    job = case.job(replace(threat(), allow=Ball("metric", "px", F(1), metric="m")))
+    found = run(attack, case, job, steps=F(60), restarts=F(2), loss=Symbol("margin"))
+    assert np.array_equal(found.offered.numpy()[clear], (worst < 0)[clear])
+    assert job.sets.inside(found.x.numpy()).all()

@@ -161,9 +161,7 @@ class Region:
     def _sum(self, ball: PowerBall, d: Tensor, low: Tensor, high: Tensor, square: Tensor | None, sweeps: int) -> Tensor:
         bound, weights = self._column(ball.bound), None
         if ball.weights is not None:
-            weights = torch.zeros((1, d.shape[1]), dtype=d.dtype)
-            for coordinate, weight in ball.weights.items():
-                weights[0, coordinate] = float(weight)
+            weights = prices(ball, d.shape[1], d.dtype)
             if self.categorical is not None:
                 return self._metric(d, low, high, bound, weights)
         if square is None:
@@ -183,6 +181,14 @@ class Region:
         numbers = l1_box(d, low, high, bound - cost, weights * ~self.categorical)
         chosen = torch.where(kept, d.clamp(low, high), 0.0)
         return torch.where(self.categorical, chosen, numbers)
+
+
+def prices(ball: PowerBall, size: int, dtype: torch.dtype) -> Tensor:
+    """The weights of a metric (1, size)."""
+    weights = torch.zeros((1, size), dtype=dtype)
+    for coordinate, weight in (ball.weights or {}).items():
+        weights[0, coordinate] = float(weight)
+    return weights
 
 
 def _keep_most(ball: CountBall, d: Tensor) -> Tensor:

@@ -134,8 +134,8 @@ class Resolution:
         """
         share = evaluate(text, {**self.numbers(), "radius": Fraction(1)})
         if "radius" in variables(text):
-            # A root mean square is no length in the space, so a share of it stays one.
-            radii = {None if ball.norm == "l2_rms" else ball.radius for ball in _balls_of(self.subject)}
+            # A root mean square and a metric are no lengths in the space, so a share of one stays a share.
+            radii = {None if ball.norm in ("l2_rms", "metric") else ball.radius for ball in _balls_of(self.subject)}
             radius = radii.pop() if len(radii) == 1 else None
             return Quantity(share, "radii") if radius is None else Distance(share * radius, self.space.name)
         widths = {cell.high - cell.low for cell in self.space.cells}

@@ -14,7 +14,7 @@ import torch
 
 from tmlang.backends.domain import Lattice
 from tmlang.backends.membership import PowerBall
-from tmlang.backends.projection import Region
+from tmlang.backends.projection import Region, prices
 from tmlang.backends.threatset import ThreatSet
 
 Tensor = torch.Tensor
@@ -51,12 +51,14 @@ class Terrain:
     """Branch ``branch`` for n units: ``region`` (n, size), its ``geometry``, and lengths to measure steps by.
 
     ``radius``: of the ball in that geometry, in the space's units; for a box, (1, size): the radius per coordinate, or
-    half the width of the domain where there is none.
+    half the width of the domain where there is none; for a metric, (1, size): how far each coordinate gets alone, so
+    that unlike units are compared as the metric does. ``length``: the radius in the ball's own norm.
     """
 
     region: Region
     geometry: Geometry
     radius: Tensor
+    length: Tensor
     levels: tuple[Levels, ...]
     shape: tuple[int, ...]
 
@@ -67,7 +69,7 @@ class Terrain:
         balls = tuple(replace(b, bound=b.bound * _HAIR) if isinstance(b, PowerBall) else b for b in region.balls)
         kinds = [b for b in balls if isinstance(b, PowerBall)]
         powers = {b.power for b in kinds}
-        geometry: Geometry = "linf" if not balls else "l1" if powers == {1} and kinds[0].weights is None else "l2"
+        geometry: Geometry = "linf" if not balls else "l1" if powers == {1} else "l2"
         half = (torch.from_numpy(sets.domain.high).double() - torch.from_numpy(sets.domain.low).double()) / 2
         per_coordinate = half.clone()
         for index, radius in enumerate(found.hull.radii):
@@ -81,8 +83,10 @@ class Terrain:
             for columns, lattice, _ in sets.domain.groups
             if lattice is not None
         )
-        radii = (per_coordinate[None] if geometry == "linf" else length.reshape(1, 1)).to(dtype)
-        return cls(replace(region, balls=balls), geometry, radii, levels, sets.space.shape)
+        metric = geometry == "l1" and kinds[0].weights is not None
+        radii = (per_coordinate[None] if geometry == "linf" or metric else length.reshape(1, 1)).to(dtype)
+        own = torch.full((1, 1), float(kinds[0].bound), dtype=dtype) if metric else radii
+        return cls(replace(region, balls=balls), geometry, radii, own, levels, sets.space.shape)
 
     def rows(self, at: Tensor) -> Terrain:
         """Some of the units, in that order."""
@@ -121,12 +125,19 @@ class Terrain:
     def _excess(self, x: Tensor) -> Tensor | None:
         """Length over radius (n, 1) in the ball that is exceeded most; ``None`` without balls that measure lengths."""
         size = (x - self.region.centre).abs()
+        kinds = [ball for ball in self.region.balls if isinstance(ball, PowerBall)]
         ratios = [
-            ((size**ball.power).sum(1, keepdim=True) / float(ball.bound)) ** (1 / ball.power)
-            for ball in self.region.balls
-            if isinstance(ball, PowerBall) and ball.weights is None
+            (self._terms(ball, size).sum(1, keepdim=True) / float(ball.bound)) ** (1 / ball.power) for ball in kinds
         ]
         return torch.stack(ratios).amax(dim=0) if ratios else None
+
+    def _terms(self, ball: PowerBall, size: Tensor) -> Tensor:
+        """What each coordinate adds to the ball's sum; a category that differs counts as 1."""
+        if ball.weights is None:
+            return size**ball.power
+        if self.region.categorical is not None:
+            size = torch.where(self.region.categorical, (size > 0).to(size.dtype), size)
+        return prices(ball, size.shape[1], size.dtype) * size**ball.power
 
     def start(self, generators: list[torch.Generator]) -> Tensor:
         """A random point per unit: uniform in the box, or on a random ray at the ball's radius (n, size)."""
@@ -147,6 +158,7 @@ class Terrain:
             return torch.sign(gradient).mul_(self.radius)
         free = gradient.masked_fill(self.region.lower == self.region.upper, 0.0)
         if self.geometry == "l1":
+            free = free * self.radius
             blocked = ((free > 0) & (x >= self.region.upper)) | ((free < 0) & (x <= self.region.lower))
             free.masked_fill_(blocked, 0.0)
             size = free.shape[1]
