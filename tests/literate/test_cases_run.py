@@ -427,6 +427,7 @@ ELSEWHERE = {
     "B044": "unit/test_execute_runner.py::test_a_random_object_is_broken_where_fresh_draws_confirm_it",
     "B091": "faults/test_execute_faults.py::test_a_crash_is_a_row_and_lowers_the_coverage",
     "B093": "faults/test_execute_faults.py::test_time_that_is_up_leaves_timeouts_and_not_survivors",
+    "B049": "unit/test_execute_shifts.py::test_a_seed_comes_from_the_example_and_not_from_its_place",
     "B123": "unit/test_tally_curves.py::test_closed_curves_are_monotone_and_by_the_definition",
     "B127": "unit/test_execute_runner.py::test_the_query_limit_is_shared_by_the_stages",
     "B128": "conformance/test_attacks.py::test_the_query_limit_holds",
@@ -436,17 +437,16 @@ ELSEWHERE = {
     "B163": "conformance/test_certifiers.py::test_wrong_bounds_are_caught",
     "B166": "faults/test_execute_faults.py::test_a_prover_that_crashes_is_an_error_and_no_unknown",
     "B168": "conformance/test_certifiers.py::test_the_fast_mode_is_left_where_it_disagrees",
+    "B180": "unit/test_backend_corruptions.py::test_every_corruption_repeats_from_its_seed_and_from_nothing_else",
     "B170": "conformance/test_certifiers.py::test_no_point_of_the_set_lies_below_the_bound",
 }
 """Cases that another test holds."""
 
 OPEN = {
-    "B049": "shifts are not run yet",
     "B074": "no backend is run at a list of radii",
     "B081": "no run compares an attack with a single step of it",
     "B141": "the library's own robustness query is never called, and no test plants it",
-    "B180": "shifts are not run yet",
-    "B185": "shifts are not run yet",
+    "B185": "no number is a mean over corruptions: each is claimed by itself",
 }
 """Cases that no test holds, and why."""
 

@@ -9,6 +9,7 @@ from math import comb
 from typing import Any
 
 from tmlang.audit.record import Record
+from tmlang.audit.shift_rows import shift_faults
 
 Json = Mapping[str, Any]
 
@@ -38,11 +39,13 @@ def row_faults(plan: Json, rows: Sequence[Record]) -> Iterator[str]:
             faults = (f for row in of_unit for f in _threat_faults(subject, row, bases[name], random=random))
             yield from (f"{where}: {fault}" for fault in faults)
             yield from (f"{where}: {fault}" for fault in _query_faults(evaluation, subject, of_unit))
+        elif subject["is"] == "Shift":
+            yield from (f"{where}: {fault}" for fault in shift_faults(evaluation, of_unit))
 
 
 def _selection_faults(plan: Json, subject: Json, name: str, examples: int) -> Iterator[str]:
     """As many examples as the plan takes, where it says how many: a row that is left out changes every share."""
-    if subject["is"] != "Threat":
+    if subject["is"] == "Property":
         return
     last = next(d for d in plan["data"] if d["name"] == subject["data"])["takes"][-1]
     if last["kind"] in ("first", "sample") and examples != last["count"]:

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     import torch
+    from numpy.typing import NDArray
 
     from tmlang.backends.oracle import Oracle
     from tmlang.backends.threatset import ThreatSet
+    from tmlang.meaning.spaces import Space
     from tmlang.meaning.threats import Threat
     from tmlang.meaning.values import Artifact
 
@@ -96,3 +98,12 @@ class Certifier(Protocol):
     """A verifier, solver or enumeration."""
 
     def certify(self, job: Job) -> Verdicts: ...
+
+
+class Corruption(Protocol):
+    """A change of the world, which asks the model nothing."""
+
+    def change(self, x: NDArray[Any], space: Space, arguments: Mapping[str, Any], seed: int) -> NDArray[Any]:
+        """One changed input (*shape) of the values ``x`` (*shape) of ``space``. Every draw comes from the seed: equal
+        seeds give equal inputs. Raises :class:`BackendRefusal`."""
+        ...

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 
-from tmlang.backends.contract import BackendMissing, BackendRefusal, Certifier, Search
+from tmlang.backends.contract import BackendMissing, BackendRefusal, Certifier, Corruption, Search
 from tmlang.plan.capability import Capabilities
 
 
-def load(backend: str, method: str, capabilities: Capabilities | None = None) -> Search | Certifier:
+def load(backend: str, method: str, capabilities: Capabilities | None = None) -> Search | Certifier | Corruption:
     """The adapter of ``backend.method``, made with its manifest row.
 
     Raises :class:`BackendMissing` (``args[0]`` is the extra to install) when the library is not importable, and
@@ -24,5 +24,5 @@ def load(backend: str, method: str, capabilities: Capabilities | None = None) ->
     if importlib.util.find_spec(found.module) is None:
         raise BackendMissing(found.extra)
     module, name = row.implementation.split(":")
-    adapter: Search | Certifier = getattr(importlib.import_module(module), name)(row)
+    adapter: Search | Certifier | Corruption = getattr(importlib.import_module(module), name)(row)
     return adapter

@@ -20,7 +20,7 @@ from tmlang.execute.rows import clean_row
 from tmlang.execute.sources.data import LoadedData
 from tmlang.execute.units import Unit, clean_pass, make_units
 from tmlang.execute.world import Attacked, World
-from tmlang.meaning.threats import Property, Subject, Threat
+from tmlang.meaning.threats import Access, Anything, Goal, Mutable, Property, Shift, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan
 from tmlang.plan.lock import Targets
 
@@ -86,10 +86,10 @@ class Arena:
 
 
 def carried(subject: Subject, evaluation: EvaluationPlan) -> Threat:
-    """The threat of an evaluation that can be carried. Raises TM826 naming what cannot."""
-    if not isinstance(subject, Threat):
-        kind = type(subject).__name__.lower()
-        raise stop("TM826", f"{evaluation.name} is about a {kind}, which is not run yet", evaluation.origin)
+    """The threat of an evaluation that can be carried, of a shift its space. Raises TM826 naming what cannot."""
+    if isinstance(subject, Shift):
+        return _space_of(subject)
+    assert isinstance(subject, Threat)
     threat = subject
     single = threat.success is not None and threat.success.kind == "single_draw"
     for what, present in (
@@ -100,6 +100,12 @@ def carried(subject: Subject, evaluation: EvaluationPlan) -> Threat:
         if present:
             raise stop("TM826", f"{evaluation.name} is about {what}, which is not run yet", evaluation.origin)
     return threat
+
+
+def _space_of(shift: Shift) -> Threat:
+    """Every input of the space, as a set: what nature may hand in. Nobody searches it, and nothing in it fails."""
+    everything = Anything(), None, Mutable("all"), Goal("untargeted"), Access("nothing")
+    return Threat(shift.name, shift.model, shift.data, *everything, clean_errors="excluded", origin=shift.origin)
 
 
 def make_arena(evaluation: EvaluationPlan, world: World) -> tuple[Arena | None, list[Diagnostic]]:

@@ -120,6 +120,24 @@ def attack_row(
     )
 
 
+def shift_row(evaluation: str, stage: str, unit: Unit, repeat: int, facts: Facts, effort: Effort) -> Record:
+    """One changed input and its decision. Nobody sought it, so it is no failure of any kind: both stay null."""
+    known = facts.status in ("valid", "invalid")
+    return replace(
+        _base(evaluation, stage, unit),
+        repeat=repeat,
+        status=facts.status,
+        message=facts.message,
+        decision=facts.decision,
+        rule=facts.rule,
+        within_scope=facts.status == "valid" if known else None,
+        changed_correct=None if facts.decision is None else unit.clean == "cc" and facts.decision != unit.label,
+        rejected=facts.rejected,
+        seconds=effort.seconds,
+        seed=effort.seed,
+    )
+
+
 def kept(facts: Facts) -> np.ndarray | None:
     """The candidate that is worth keeping: what fails, is rejected, or could not be believed."""
     worth = facts.fails or facts.rejected or facts.status in ("invalid", "unstable", "error")

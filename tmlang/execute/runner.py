@@ -17,7 +17,7 @@ from tmlang.audit.columns import Columns
 from tmlang.audit.record import FAILED, Record
 from tmlang.audit.summary import summary
 from tmlang.audit.tally import tally_plan
-from tmlang.backends.contract import BackendMissing, BackendRefusal, Certifier, Search
+from tmlang.backends.contract import BackendMissing, BackendRefusal, Certifier, Corruption, Search
 from tmlang.backends.loading import load
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.diagnostics.stop import Stop, stop
@@ -28,8 +28,8 @@ from tmlang.execute.isolation import Batch, Kept, Piece, answered
 from tmlang.execute.ledger import Ledger
 from tmlang.execute.output import RunFolder, environment, identity
 from tmlang.execute.progress import Progress, Silent
-from tmlang.execute.sources.files import LIMIT
 from tmlang.execute.shifts import ShiftRun
+from tmlang.execute.sources.files import LIMIT
 from tmlang.execute.stages import StageRun
 from tmlang.execute.world import World
 from tmlang.meaning.threats import Shift
@@ -301,7 +301,7 @@ class _Evaluation:
             self.runner.warn([Diagnostic("TM825", text, stage.origin, notes=(failed[0].message or "",))])
 
 
-def _adapter(stage: Stage, capabilities: Capabilities) -> Search | Certifier:
+def _adapter(stage: Stage, capabilities: Capabilities) -> Search | Certifier | Corruption:
     try:
         with quiet():
             return load(stage.backend, stage.method, capabilities)

@@ -11,7 +11,7 @@ from typing import cast
 import torch
 
 from tmlang.audit.record import Record, Verdict
-from tmlang.backends.contract import BackendRefusal, Candidates, Certifier, Job, Search, Verdicts
+from tmlang.backends.contract import BackendRefusal, Candidates, Certifier, Corruption, Job, Search, Verdicts
 from tmlang.backends.failure import Failure
 from tmlang.backends.recheck import Facts, recheck
 from tmlang.diagnostics.stop import Stop
@@ -34,7 +34,7 @@ class StageRun:
     arena: Arena
     stage: Stage
     repeat: int
-    adapter: Search | Certifier
+    adapter: Search | Certifier | Corruption
     deadline: float | None = None
     read: Callable[[Artifact], bytes] | None = None
     listen: Callable[[int], None] | None = None

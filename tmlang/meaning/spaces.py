@@ -115,6 +115,13 @@ class Space:
     def is_lattice(self) -> bool:
         return all(c.kind != "real" for c in self.cells)
 
+    @property
+    def channels_first(self) -> bool:
+        """Whether the channels of a picture (three axes) stand in front: as declared, else where the axis is short."""
+        if self.channel_axis is not None:
+            return self.channel_axis == 0
+        return self.shape[0] <= self.shape[2]
+
     def cell(self, coordinate: int) -> Cell:
         """The cell of flat coordinate ``coordinate`` (C order)."""
         if self.layout == "all":

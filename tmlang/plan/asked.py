@@ -8,7 +8,7 @@ from tmlang.base.frozen import dataclass
 from tmlang.base.source import Span
 from tmlang.diagnostics.suggest import either
 from tmlang.meaning.models import Model
-from tmlang.meaning.spaces import Space
+from tmlang.meaning.spaces import Cell, Space
 from tmlang.meaning.threats import Allowed, Ball, Both, Either, Goal, Property, Threat
 from tmlang.plan.capability import InputForm
 from tmlang.plan.written import allowed
@@ -110,14 +110,15 @@ def without_gradient(model: Model) -> tuple[str, ...]:
 def misfits(form: InputForm, space: Space) -> tuple[str, ...]:
     """How inputs of ``space`` differ from ``form``, in words; a picture has three axes, the channels first or last."""
     found = []
-    whole_bytes = all(c.kind != "real" and c.low == 0 and c.high == 255 and c.step == 1 for c in space.cells)
-    if form.bytes and not whole_bytes:
+    if form.bytes and not all(_is_byte(cell) for cell in space.cells):
         found.append(f"it takes bytes, `{space.name}` holds other values")
+    if form.numbers and any(cell.kind == "category" for cell in space.cells):
+        found.append(f"it takes numbers, `{space.name}` has a category")
     if not (form.picture or form.square or form.channels or form.min_side):
         return tuple(found)
     if len(space.shape) != 3:
         return (*found, f"it takes pictures, `{space.name}` has {len(space.shape)} axes")
-    first = space.channel_axis == 0 if space.channel_axis is not None else space.shape[0] <= space.shape[2]
+    first = space.channels_first
     channels, sides = (space.shape[0], space.shape[1:]) if first else (space.shape[2], space.shape[:2])
     if form.channels and channels not in form.channels:
         found.append(f"it takes {either(map(str, form.channels))} channels, `{space.name}` has {channels}")
@@ -126,3 +127,8 @@ def misfits(form: InputForm, space: Space) -> tuple[str, ...]:
     if min(sides) < form.min_side:
         found.append(f"it takes pictures of {form.min_side} pixels or more, `{space.name}` is {sides[0]} by {sides[1]}")
     return tuple(found)
+
+
+def _is_byte(cell: Cell) -> bool:
+    """256 levels, whatever they are called: ``bytes``, or ``real[0, 1] step 1/255``."""
+    return cell.kind in ("lattice", "integer") and cell.step is not None and cell.high - cell.low == 255 * cell.step

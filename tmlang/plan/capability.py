@@ -67,6 +67,7 @@ class InputForm:
     """What inputs must look like beyond numbers. An empty ``channels`` and ``min_side`` 0 ask for nothing."""
 
     bytes: bool = False
+    numbers: bool = False
     picture: bool = False
     square: bool = False
     channels: tuple[int, ...] = ()
