@@ -16,6 +16,7 @@ from tmlang.audit.record import Record
 from tmlang.backends.contract import Candidates, Job, Verdicts
 from tmlang.execute import runner
 from tmlang.execute.runner import RunOptions, RunResult
+from tmlang.execute.workers import Limits
 from tmlang.meaning.evaluations import Claim, Measured
 from tmlang.meaning.models import Data, Decide, Model, Network, Randomness, Truth
 from tmlang.meaning.spaces import Cell, Space
@@ -127,10 +128,15 @@ class Runs:
         monkeypatch.setattr(runner, "load", lambda _, method, __: self.toys[method])
 
     def __call__(
-        self, made: Plan, out: str = "out", batch: int | None = None, **acts: Callable[[Job], Any]
+        self,
+        made: Plan,
+        out: str = "out",
+        batch: int | None = None,
+        limits: Limits = Limits(),  # noqa: B008
+        **acts: Callable[[Job], Any],
     ) -> RunResult:
         self.toys |= {label: Toy(act) for label, act in acts.items()}
-        return runner.run(made, RunOptions(out=self.folder / out, batch_size=batch))
+        return runner.run(made, RunOptions(out=self.folder / out, batch_size=batch, limits=limits))
 
     def rows(self, out: str = "out") -> list[Record]:
         from tmlang.audit.bundle import Bundle

@@ -27,11 +27,15 @@ def run(
     trust_code: bool = False,
     locked: bool = False,
     batch_size: int | None = None,
+    workers: int | None = None,
+    example_timeout: float | None = None,
+    memory: int | None = None,
     progress: Progress | None = None,
 ) -> Evidence:
     """Run a spec and give its evidence; the arguments are those of ``tmc run``, and so is the bundle that is written.
 
     ``out``: the folder of the bundle (``runs/NAME-…`` when ``None``); an equal run that was interrupted goes on there.
+    ``workers``, ``example_timeout`` (seconds), ``memory`` (MB): processes that call methods, and what a call may take.
     ``locked``: run only what the lock beside the spec describes (the spec must be a file then).
     ``progress``: what is told how far it is; when ``None``, a notebook shows a :class:`~tmlang.api.live.Live`.
 
@@ -40,6 +44,7 @@ def run(
     from tmlang.api.evidence import Evidence
     from tmlang.api.live import in_notebook
     from tmlang.execute import runner
+    from tmlang.execute.workers import Limits
 
     front = at_hand(check(spec, settings=settings))
     if front.plan is None:
@@ -47,7 +52,8 @@ def run(
     try:
         whole, options = prepared(front, locked=locked)
         where = None if out is None else Path(out)
-        options = replace(options, out=where, trust_code=trust_code, batch_size=batch_size)
+        limits = Limits.of(workers, example_timeout, memory)
+        options = replace(options, out=where, trust_code=trust_code, batch_size=batch_size, limits=limits)
         result = runner.run(whole, options, progress or in_notebook())
     except Stop as stopped:
         sources = {**front.sources, **read_sources(stopped.diagnostics)}

@@ -25,6 +25,10 @@ examples:
   tmc run spec.tm --out evidence         another folder; the same command goes on after Ctrl-C
   tmc run spec.tm --set eps=4/255        another value of a param; the claims are then not judged
   tmc run spec.tm --locked               only what spec.tm.lock describes
+  tmc run spec.tm --workers 2 --example-timeout 60 --memory 4000
+                                         methods run in two processes; what crashes, takes longer than a minute
+                                         or wants more than 4 GB costs its own example and not the run
+  tmc run spec.tm --trust-code --sandbox no network, no home, nothing written but the bundle
 
 exit codes: 0 all claims supported, 3 some refuted, 4 some undecided, 5 incomplete or contradicted,
 1 diagnostics, 2 wrong usage, 130 interrupted
@@ -44,6 +48,10 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
     parser.add_argument("--locked", action="store_true", help="run only what the lock beside the spec describes")
     parser.add_argument("--batch-size", type=_positive, metavar="N", help="units that one call of a method gets")
     parser.add_argument("--max-bytes", type=_positive, metavar="N", help="greatest size of one file")
+    parser.add_argument("--workers", type=_positive, metavar="N", help="call methods in N processes of their own")
+    parser.add_argument("--example-timeout", type=_seconds, metavar="S", help="seconds that a call may take")
+    parser.add_argument("--memory", type=_positive, metavar="MB", help="memory that a call may take beyond the model")
+    parser.add_argument("--sandbox", action="store_true", help="run everything under bubblewrap")
     parser.add_argument("--quiet", action="store_true", help="print the result alone")
     add_settings(parser)
 
@@ -54,7 +62,21 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return seconds
+
+
 def run(args: argparse.Namespace) -> int:
+    if args.sandbox:
+        from tmlang.cli.sandbox import contained
+
+        return contained(sys.argv[1:], Path(args.file), args.out)
     front = at_hand(read_spec(args.file, dict(args.settings)))
     show(front.diagnostics, front.sources, to_stderr=True)
     if front.plan is None:
@@ -72,8 +94,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace, options: RunOptions) -> RunOptions:
+    from tmlang.execute.workers import Limits
+
     return replace(
         options,
+        limits=Limits.of(args.workers, args.example_timeout, args.memory),
         out=args.out,
         trust_code=args.trust_code,
         batch_size=args.batch_size,

@@ -13,6 +13,9 @@ class Stop(Exception):
         super().__init__("; ".join(d.message for d in diagnostics))
         self.diagnostics = diagnostics
 
+    def __reduce__(self) -> tuple[type[Stop], tuple[Diagnostic, ...]]:
+        return Stop, self.diagnostics
+
 
 def stop(
     code: str, message: str, span: Span = NOWHERE, *, notes: tuple[str, ...] = (), help: str | None = None

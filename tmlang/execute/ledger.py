@@ -17,7 +17,7 @@ class Ledger:
         self.clean: set[str] = set()
         self._done: dict[tuple[str, int], set[str]] = defaultdict(set)
         self._broken: dict[tuple[str, int], set[str]] = defaultdict(set)
-        self._queries: dict[tuple[str, str, int], int] = defaultdict(int)
+        self._queries: dict[str, dict[tuple[str, int], int]] = defaultdict(lambda: defaultdict(int))
         self.add(records)
 
     def add(self, records: Iterable[Record]) -> None:
@@ -28,8 +28,8 @@ class Ledger:
                 self.clean.add(row.unit)
                 continue
             self._done[row.stage, row.repeat].add(row.unit)
-            key = row.unit, row.stage, row.repeat
-            self._queries[key] = max(self._queries[key], row.queries)
+            spent, key = self._queries[row.unit], (row.stage, row.repeat)
+            spent[key] = max(spent[key], row.queries)
             if is_witness(row) and row.within_access:
                 self._broken[row.stage, row.repeat].add(row.unit)
 
@@ -47,4 +47,4 @@ class Ledger:
 
     def used(self, unit: str) -> int:
         """Queries that all stages and repeats so far have spent on ``unit`` (EVIDENCE.md section 4)."""
-        return sum(n for (u, _, _), n in self._queries.items() if u == unit)
+        return sum(self._queries[unit].values())

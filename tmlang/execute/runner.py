@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from tmlang.execute.progress import Progress, Silent
 from tmlang.execute.shifts import ShiftRun
 from tmlang.execute.sources.files import LIMIT
 from tmlang.execute.stages import StageRun
+from tmlang.execute.workers import Crew, Limits
 from tmlang.execute.world import World
 from tmlang.meaning.threats import Shift
 from tmlang.plan.capability import Capabilities
@@ -51,14 +53,16 @@ INTERRUPTED = 130
 @dataclass(frozen=True)
 class RunOptions:
     """``out``: the folder of the bundle; ``None`` makes ``runs/<name>-<identity>``. ``sources``: the texts of the
-    spec's files, which go into the bundle. ``batch_size`` ``None``: :data:`BATCH`, or what fits. ``targets``: of
-    every example by evaluation, where a lock holds the run to them."""
+    spec's files, which go into the bundle. ``batch_size`` ``None``: :data:`BATCH`, or what fits. ``limits``: in how
+    many processes methods are called, and what a call may take. ``targets``: of every example by evaluation, where a
+    lock holds the run to them."""
 
     out: Path | None = None
     name: str = "run"
     trust_code: bool = False
     batch_size: int | None = None
     max_bytes: int = LIMIT
+    limits: Limits = field(default_factory=Limits)
     sources: Mapping[str, str] = field(default_factory=dict)
     targets: Mapping[str, Targets] = field(default_factory=dict)
 
@@ -82,6 +86,7 @@ def run(plan: Plan, options: RunOptions, progress: Progress | None = None) -> Ru
     recorded. Ctrl-C ends it between two commits; what is committed stays, and an equal run goes on from there.
     """
     keep_freed_memory()
+    options.limits.check()
     runner = _Runner(plan, options, progress or Silent())
     try:
         return runner.run()
@@ -243,20 +248,33 @@ class _Evaluation:
         left = [b for b in batches if any(self.arena.units[i].id not in done for i in b)]
         name = stage.id if self.evaluation.repeats == 1 else f"{stage.id} #{repeat + 1}"
         self.runner.progress.stage(name, sum(len(b) for b in left))
-        adapter = _adapter(stage, self.runner.world.capabilities) if left else None
-        for batch in left:
-            assert adapter is not None
-            read, listen = self.runner.world.files.read, self._listener(stage)
-            run = _CALLERS.get(stage.role, StageRun)(self.arena, stage, repeat, adapter, self.deadline, read, listen)
-            used = tuple(self.ledger.used(self.arena.units[i].id) for i in batch)
-            self._commit(answered(run, Piece(tuple(batch), used)))
-            self.runner.progress.advance(len(batch), self._standing())
-        check_state(self.arena.attacked.deployed, self.state, stage.id)
+        if left:
+            pieces = [Piece(tuple(b), tuple(self.ledger.used(self.arena.units[i].id) for i in b)) for b in left]
+            with self._asked(stage, repeat, pieces) as found:
+                for piece, batch in zip(pieces, found, strict=True):
+                    self._commit(batch)
+                    self.runner.progress.advance(len(piece.at), self._standing())
+        self._check_state(stage)
         self._failures(stage, repeat)
 
     def _listener(self, stage: Stage) -> Callable[[int], None] | None:
         """Turns rows that were forwarded into units' worth of work, where the plan knows the passes of a unit."""
         passes, progress = stage.cost.forward, self.runner.progress
+    @contextmanager
+    def _asked(self, stage: Stage, repeat: int, pieces: Sequence[Piece]) -> Iterator[Iterator[Batch]]:
+        """The rows of every piece, in order, from calls within this process or from workers."""
+        limits, read = self.runner.options.limits, self.runner.world.files.read
+        adapter, listen = _adapter(stage, self.runner.world.capabilities), self._listener(stage)
+        run = _CALLERS.get(stage.role, StageRun)(self.arena, stage, repeat, adapter, self.deadline, read, listen)
+        if not limits.workers:
+            yield (answered(run, piece) for piece in pieces)
+            return
+        with Crew(replace(run, listen=None), limits, lambda: self._check_state(stage)) as crew:
+            yield crew.over(pieces)
+
+    def _check_state(self, stage: Stage) -> None:
+        check_state(self.arena.attacked.deployed, self.state, stage.id)
+
         return (lambda rows: progress.work(rows / passes)) if passes else None
 
     def _active(self, stage: Stage, repeat: int) -> list[int]:

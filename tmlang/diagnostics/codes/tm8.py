@@ -15,6 +15,7 @@ RULES = (
     Rule("TM826", "the runner cannot carry this yet"),
     Rule("TM827", "the fresh draws are too few to confirm anything"),
     Rule("TM828", "there is nothing to run"),
+    Rule("TM829", "this system cannot contain the run"),
     # Found while a bundle is read or audited.
     Rule("TM840", "this is not the bundle of a finished run"),
     Rule("TM841", "the bundle is not what was sealed"),
