@@ -331,6 +331,10 @@ def test_properties_shifts_and_denials_have_their_own_words(tmp_path):
         "50 % of 2 changed inputs are decided rightly (interval [9.5 %, 90.5 %]).",
         "This is an average, and no worst case.",
     )
+    assert (shifted.done, shifted.stages[0].fresh, shifted.bounds.text) == ("What was changed", None, "")
+    assert dict(shifted.overview)["survival"] == "—"
+    assert dict(shifted.overview)["corrupted_accuracy"] == "50 %, interval [9.5 %, 90.5 %]"
+    assert any("tuned for pictures of 224 by 224 pixels" in line for line in shifted.limits)
     denied = threat(rejected=Rejected("denied"))
     rows = Rows().clean("u").attack("u", outcome="denied")
     numbers = show(tmp_path / "deny", plan([evaluation(attack())], [denied]), rows.all).evaluations[0].numbers

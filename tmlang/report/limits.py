@@ -8,6 +8,7 @@ from tmlang.audit.columns import Columns
 from tmlang.audit.record import Record
 from tmlang.audit.units import attack_stages, proof_stages
 from tmlang.meaning.models import Data, Model
+from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Shift, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan, Plan
 
@@ -26,7 +27,7 @@ def limits(plan: Plan, evaluation: EvaluationPlan, columns: Columns, records: Se
 
 
 def _evidence(
-    evaluation: EvaluationPlan, subject: Subject, columns: Columns, records: Sequence[Record]
+    evaluation: EvaluationPlan, subject: Subject, space: Space, columns: Columns, records: Sequence[Record]
 ) -> Iterator[str]:
     attacks = attack_stages(evaluation) if isinstance(subject, Threat) else ()
     proofs = proof_stages(evaluation)
@@ -41,6 +42,13 @@ def _evidence(
         yield "No certificate ran, so nothing bounds R from below."
     if isinstance(subject, Shift):
         yield "An average over a named change says nothing about changes that somebody chooses."
+        yield from _published_strengths(evaluation, space)
+    drawn = [s.label for s in proofs if s.evidence == "probabilistic"]
+    if drawn:
+        yield (
+            f"{', '.join(drawn)} drew: each certificate is wrong with the stated probability. It speaks of the ideal "
+            "vote over all noise, and not of a deployed vote of some draws."
+        )
     yield from _arithmetic(evaluation, records)
     partial = [s.label for s in evaluation.stages if s.lowering == "inner"]
     if partial:
@@ -50,6 +58,13 @@ def _evidence(
         yield f"{', '.join(wider)} proved about more than the allowed set: sound, and looser than it could be."
     if columns.counts.unfinished or columns.counts.certifier_failed:
         yield "Stages that did not finish leave a range and no number; the range is what is claimed about."
+
+
+def _published_strengths(evaluation: EvaluationPlan, space: Space) -> Iterator[str]:
+    """Of the common corruptions (Hendrycks and Dietterich, ICLR 2019): their strengths are in pixels."""
+    if any(s.backend == "imagecorruptions" for s in evaluation.stages) and 224 not in space.shape:
+        size = " by ".join(str(n) for n in space.shape)
+        yield f"The published severities were tuned for pictures of 224 by 224 pixels; these inputs are {size}."
 
 
 def _arithmetic(evaluation: EvaluationPlan, records: Sequence[Record]) -> Iterator[str]:

@@ -81,7 +81,7 @@ def _evaluation(e: EvaluationView) -> Iterator[str]:
         yield from (f"**R {e.bounds.relation} {e.bounds.text}** ({e.bounds.direction})", "")
     yield from (*_points(e.headline), "### What was allowed", "")
     yield from _table(("clause", "meaning"), [(s.topic, s.text) for s in e.sentences])
-    yield from ("```text", *(to_unicode(line) for line in e.symbols), "```", "", "### What was searched", "")
+    yield from ("```text", *(to_unicode(line) for line in e.symbols), "```", "", f"### {e.done}", "")
     heads = ("stage", "method", "covers", "settings", "units", "newly broken", "proved", "survival after it")
     rows = [
         (
@@ -90,7 +90,7 @@ def _evaluation(e: EvaluationView) -> Iterator[str]:
             "; ".join((s.covers, s.access, *s.reasons)),
             ", ".join(f"{name} {value}" for name, value in s.arguments),
             "; ".join((str(s.units), *(f"{n} {kind}" for kind, n in s.failed))),
-            str(s.fresh),
+            DASH if s.fresh is None else str(s.fresh),
             DASH if s.proved is None else str(s.proved),
             s.standing or DASH,
         )

@@ -44,7 +44,7 @@ class StageView:
     arguments: tuple[tuple[str, str], ...]
     reasons: tuple[str, ...]
     units: int
-    fresh: int
+    fresh: int | None
     proved: int | None
     standing: str
     failed: tuple[tuple[str, int], ...]
@@ -81,15 +81,15 @@ def _stage(stage: Stage, rows: Sequence[Record], fresh: int, survival: Column | 
         stage.label,
         f"{stage.backend}.{stage.method}",
         stage.role,
-        _ROLES[stage.role],
-        _LOWERINGS[stage.lowering],
+        "proves at a stated confidence that there is none" if stage.evidence == "probabilistic" else _ROLES[stage.role],
+        _LOWERINGS[stage.lowering] if stage.role != "corrupt" else "every example with a usable label",
         stage.lowering,
         stage.access.replace("_", " "),
         stage.evidence,
         tuple(arguments),
         stage.reasons,
         units=len({r.unit for r in rows}),
-        fresh=fresh,
+        fresh=None if stage.role == "corrupt" else fresh,
         proved=len({r.unit for r in rows if r.verdict == "certified"}) if proves else None,
         standing="" if survival is None else interval(survival.low, survival.high),
         failed=tuple(sorted(failed.items())),

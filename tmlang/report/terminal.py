@@ -9,7 +9,15 @@ from tmlang.audit.columns import Columns
 from tmlang.audit.show import DASH
 from tmlang.report.numbers import MARKS, NAMES, bounds, headline, number_view, short
 
-_SHOWN = ("clean_accuracy", "survival", "certified", "attack_coverage", "certificate_coverage", "denied")
+_SHOWN = (
+    "clean_accuracy",
+    "corrupted_accuracy",
+    "survival",
+    "certified",
+    "attack_coverage",
+    "certificate_coverage",
+    "denied",
+)
 
 
 def result_lines(columns: Mapping[str, Columns], judgements: Sequence[Judgement]) -> Iterator[str]:

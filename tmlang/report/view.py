@@ -14,7 +14,7 @@ from tmlang.audit.curves import Sweep, after_each_attack, sweeps
 from tmlang.audit.record import Record
 from tmlang.audit.show import exact, interval, percent
 from tmlang.audit.tally import tally_plan, voided_methods
-from tmlang.meaning.threats import Property, Subject, Threat
+from tmlang.meaning.threats import Property, Shift, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan, Plan
 from tmlang.plan.text import plan_hash
 from tmlang.plan.written import allowed, written
@@ -26,7 +26,15 @@ from tmlang.report.stages import StageView, stage_views
 from tmlang.report.symbols import symbol_lines
 from tmlang.report.words import Sentence, sentences
 
-_OVERVIEW = ("clean_accuracy", "survival", "certified", "attack_coverage", "certificate_coverage", "reviewed")
+_OVERVIEW = (
+    "clean_accuracy",
+    "corrupted_accuracy",
+    "survival",
+    "certified",
+    "attack_coverage",
+    "certificate_coverage",
+    "reviewed",
+)
 _PROVES = {
     "survival": "a search, from above",
     "certified": "certificates, from below",
@@ -95,6 +103,7 @@ class EvaluationView:
     overview: tuple[tuple[str, str], ...]
     sentences: tuple[Sentence, ...]
     symbols: tuple[str, ...]
+    done: str
     stages: tuple[StageView, ...]
     order: tuple[Point, ...]
     proved: float | None
@@ -212,6 +221,7 @@ def _evaluation(
         tuple((name, short(columns, name)) for name in _OVERVIEW),
         sentences(plan, subject),
         symbol_lines(plan, subject),
+        "What was changed" if isinstance(subject, Shift) else "What was searched",
         stage_views(evaluation, records, dict(curve)),
         tuple(_point(label, c) for label, c in curve if c.defined),
         None if certified is None or certified.low is None else float(certified.low),

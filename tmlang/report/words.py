@@ -129,9 +129,8 @@ def _output(name: str, op: str, value: str) -> str:
 def _shift(subject: Shift, model: Model, space: Space, data: Data) -> Iterator[Sentence]:
     yield Sentence("attacked object", object_words(model, space))
     yield Sentence("data", data_words(data))
-    yield Sentence(
-        "change", f"Each input is changed once by `{written(subject.apply)}`; nobody chooses the worst change."
-    )
+    change = f"Each input is changed once by `{written(subject.apply)}`, drawn from a seed of its own"
+    yield Sentence("change", f"{change}; nobody chooses the worst change.")
     name = {"wilson": "Wilson", "clopper_pearson": "Clopper-Pearson"}[subject.interval]
     yield Sentence(
         "counted", f"The share of right answers is an average, with a {name} interval at {share(subject.confidence)}."
