@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import comb
 from typing import Any
 
+from tmlang.audit.draws import draw_faults
 from tmlang.audit.record import Record
 from tmlang.audit.shift_rows import shift_faults
 
@@ -28,6 +29,7 @@ def row_faults(plan: Json, rows: Sequence[Record]) -> Iterator[str]:
     for evaluation in evaluations.values():
         told = {row.example for (name, _), of_unit in units.items() if name == evaluation["name"] for row in of_unit}
         yield from _selection_faults(plan, subjects[evaluation["subject"]], evaluation["name"], len(told))
+        yield from draw_faults(plan, evaluation, rows)
     bases = Counter(name for (name, _), rows in units.items() if rows[0].label >= 0 and rows[0].label != rows[0].target)
     for (name, unit), of_unit in units.items():
         evaluation = evaluations[name]

@@ -60,7 +60,7 @@ class Recount:
     @property
     def proofs(self) -> list[Json]:
         able = self.stages("certify", "decide_exactly", "enumerate")
-        return [s for s in able if s["evidence"] in ("bound", "complete") and s["lowering"] != "inner"]
+        return [s for s in able if s["evidence"] in ("bound", "complete", "probabilistic") and s["lowering"] != "inner"]
 
     # Candidates ------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tmlang.audit.columns import Column, Columns, Contradiction, Counts, Extent, Gap, Restriction
+from tmlang.audit.confidence import confidence
 from tmlang.audit.intervals import population_interval, wilson
 from tmlang.audit.record import BRANCHES, CLEAN_STAGE, UNFINISHED, Record
 from tmlang.audit.units import (
@@ -109,7 +110,7 @@ def _tally_threat(
     counts = replace(counts, exempt=sum(r.within_scope is False for r in clean))
     columns = (
         *_clean_columns(counts),
-        *_evidence_columns(reader, counts, arithmetic(evaluation, records)),
+        *_evidence_columns(reader, counts, proof_note(evaluation, records)),
         *_side_columns(threat, clean, units, counts),
         *_distance_columns(threat, units),
     )
@@ -191,6 +192,12 @@ def arithmetic(evaluation: EvaluationPlan, records: Iterable[Record]) -> str:
     proofs = {s.label for s in proof_stages(evaluation)}
     stated = (r.gap for r in records if r.verdict == "certified" and stage_label(evaluation, r) in proofs)
     return "real arithmetic" if None in stated else ""
+
+
+def proof_note(evaluation: EvaluationPlan, records: Sequence[Record]) -> str:
+    """In which arithmetic certificates hold, and how surely, where that has to be said."""
+    sure = confidence(evaluation, records)
+    return "; ".join(filter(None, (arithmetic(evaluation, records), sure.words if sure else "")))
 
 
 def _evidence_columns(reader: Reader, k: Counts, note: str) -> Iterator[Column]:

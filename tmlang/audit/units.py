@@ -10,7 +10,7 @@ from fractions import Fraction
 from tmlang.audit.columns import Restriction
 from tmlang.audit.record import BRANCHES, CLEAN_STAGE, UNFINISHED, CleanStatus, Record
 from tmlang.meaning.threats import Allowed, Ball, Either, Threat
-from tmlang.plan.ir import EvaluationPlan, Stage
+from tmlang.plan.ir import PROOFS, EvaluationPlan, Stage
 
 Rows = Mapping[str, Sequence[Record]]
 """The rows of one unit by stage."""
@@ -65,7 +65,7 @@ def proof_stages(evaluation: EvaluationPlan) -> tuple[Stage, ...]:
         s
         for s in evaluation.stages
         if s.role in ("certify", "decide_exactly", "enumerate")
-        and s.evidence in ("bound", "complete")
+        and s.evidence in PROOFS
         and s.lowering != "inner"
     )
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.consistency import row_faults
+from tmlang.audit.draws import confidence_note
 from tmlang.audit.record import Record
 from tmlang.audit.recount import Number, Only, Units, threat_counts, void_methods
 from tmlang.audit.rejudge import NotRejudged, holds, interval_fault, number, numbers, population_fault, recount, status
@@ -106,8 +107,9 @@ def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: 
             yield from [f"{name}: {fault}"] if fault else []
         if kind == "Threat":
             certified = own["columns"].get("certified")
-            if certified is not None and certified["note"] != _arithmetic(evaluation, rows):
-                yield f"{name}: the arithmetic of certified is told as “{certified['note']}”"
+            note = "; ".join(filter(None, (_arithmetic(evaluation, rows), confidence_note(evaluation, rows))))
+            if certified is not None and certified["note"] != note:
+                yield f"{name}: the certificates are told to hold in “{certified['note']}”, and it is “{note}”"
             counts = threat_counts(recount(raw, evaluation, rows, void, Only()))
             wrong = [f"{k} {own['counts'][k]} for {v}" for k, v in counts.items() if own["counts"][k] != v]
             yield from (f"{name}: the count {fault} is told" for fault in wrong)

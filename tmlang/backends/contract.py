@@ -70,13 +70,24 @@ class Candidates:
 
 
 @dataclass(frozen=True)
+class Trial:
+    """``errors`` of ``draws`` were not the label. ``radius``: what follows, in the units of the threat's own ball and
+    rounded down; ``None`` where nothing does (the certificate abstains)."""
+
+    draws: int
+    errors: int
+    radius: float | None
+
+
+@dataclass(frozen=True)
 class Verdicts:
     """Per unit: ``certified``, ``unknown``, ``broken`` (with a candidate row), ``error`` or ``timeout``.
 
     ``margin``: the proved lower bound of the worst margin in real arithmetic (NaN where none). ``gap``: the bound on
     the difference to the evaluator's arithmetic that ``margin`` must exceed, or ``None`` when nothing is claimed.
     ``gap_kind``: ``proved``, ``assumed`` or ``none``. ``certified`` here is the backend's claim; the runner withdraws
-    it when a valid witness contradicts it. ``sizes``: |S| for an enumeration, else empty.
+    it when a valid witness contradicts it. ``sizes``: |S| for an enumeration, else empty. ``trials``: what a
+    probabilistic certificate rests on, else empty.
     """
 
     verdict: tuple[Literal["certified", "broken", "unknown", "error", "timeout"], ...]
@@ -86,6 +97,7 @@ class Verdicts:
     candidates: Candidates | None = None
     messages: tuple[str | None, ...] = ()
     sizes: tuple[int, ...] = ()
+    trials: tuple[Trial | None, ...] = ()
 
 
 class Search(Protocol):

@@ -19,6 +19,7 @@ from tmlang.execute.properties import make_box
 from tmlang.execute.rows import clean_row
 from tmlang.execute.sources.data import LoadedData
 from tmlang.execute.units import Unit, clean_pass, make_units
+from tmlang.execute.vote import Vote
 from tmlang.execute.world import Attacked, World
 from tmlang.meaning.threats import Access, Anything, Goal, Mutable, Property, Shift, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan
@@ -127,8 +128,9 @@ def make_arena(evaluation: EvaluationPlan, world: World) -> tuple[Arena | None, 
     space = world.plan.space(attacked.model.space)
     sets = ThreatSet.build(space, threat, data.x, ids=data.ids, mask=world.mask(threat, data.rows, data.total))
     confirmation = _confirmation(evaluation, threat, attacked, data)
-    name = evaluation.name if confirmation else ""
-    passed = world.once(("clean", *key, name), lambda: clean_pass(attacked, data, confirmation))
+    vote = Vote.of(attacked.evaluator, evaluation)
+    name = evaluation.name if confirmation or vote else ""
+    passed = world.once(("clean", *key, name), lambda: clean_pass(attacked, data, confirmation, vote))
     units = make_units(threat, attacked, data, passed)
     arena = _aligned(evaluation, threat, attacked, units, sets, data, world, passed.seconds)
     arena.confirmation = confirmation

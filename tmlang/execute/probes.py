@@ -117,7 +117,8 @@ def _apart(first: torch.Tensor, second: torch.Tensor) -> float:
 
 def probe_batch(model: Model, evaluator: Evaluator, x: torch.Tensor) -> list[Diagnostic]:
     """An answer that depends on the company in the batch (batch statistics), beyond rounding."""
-    if evaluator.decision.draws > 1 or model.random.kind == "per_request" or len(x) < 2:
+    drawn = model.random.kind == "per_request" or model.decide.rule == "most_likely"
+    if evaluator.decision.draws > 1 or drawn or len(x) < 2:
         return []
     alone = evaluator.outputs(x)
     with torch.no_grad():

@@ -16,6 +16,9 @@ TIMEOUT = "timeout"
 """The message by which an adapter says that the deadline cut a unit off."""
 
 
+_UNKNOWN = "the object gives no decision, its replays disagree, or its draws are too close to name a class"
+
+
 @dataclass(frozen=True)
 class Effort:
     """What a unit cost in one stage."""
@@ -68,7 +71,7 @@ def clean_row(
         draws=unit.trial.draws if unit.trial else None,
         errors=unit.trial.errors if unit.trial else None,
         seconds=seconds,
-        message="the object gives no decision, or its replays disagree" if unit.decision == NO_DECISION else None,
+        message=_UNKNOWN if unit.decision == NO_DECISION else None,
     )
 
 

@@ -203,6 +203,9 @@ class StageRun:
             verdict, message = "unknown", "certified without a margin"
         if verdicts.sizes and verdicts.sizes[k]:
             message = "; ".join(filter(None, (message, f"{verdicts.sizes[k]} inputs in the set")))
+        trial = verdicts.trials[k] if verdicts.trials else None
+        if trial is not None:
+            row = replace(row, draws=trial.draws, errors=trial.errors, radius=trial.radius)
         return replace(
             row,
             status=verdict if verdict in ("error", "timeout") else row.status,

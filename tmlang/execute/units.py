@@ -14,6 +14,7 @@ from tmlang.diagnostics.stop import stop
 from tmlang.execute.confirm import Confirmation, Confirmed, Trial
 from tmlang.execute.seeds import derive
 from tmlang.execute.sources.data import UNUSABLE, LoadedData
+from tmlang.execute.vote import Vote
 from tmlang.execute.world import Attacked
 from tmlang.meaning.threats import Goal, Threat
 
@@ -47,11 +48,15 @@ class Clean:
     seconds: float
 
 
-def clean_pass(attacked: Attacked, data: LoadedData, confirmation: Confirmation | None) -> Clean:
-    """Decide the originals; ``NO_DECISION`` where the replays of a fixed object disagree. Of a random object a clean
-    input is wrong where the test confirms that it fails."""
+def clean_pass(
+    attacked: Attacked, data: LoadedData, confirmation: Confirmation | None, vote: Vote | None = None
+) -> Clean:
+    """Decide the originals; ``NO_DECISION`` where the replays of a fixed object disagree, or where a smoothed one's
+    draws cannot tell. Of a random object a clean input is wrong where the test confirms that it fails."""
     began = time.perf_counter()
     x = torch.from_numpy(data.x)
+    if vote is not None:
+        return Clean(vote.decide(x), (None,) * len(x), time.perf_counter() - began)
     if confirmation is None:
         evaluator = attacked.evaluator
         decided = evaluator.decide(x)

@@ -74,8 +74,6 @@ class World:
         return dict(sorted(self._models.items()))
 
     def _load(self, model: Model) -> Attacked:
-        if model.decide.rule == "most_likely":
-            raise stop("TM826", "the ideal smoothed classifier is not run yet", model.origin)
         space = self.plan.space(model.space)
         network, facts = self._network(model)
         deployed = Deployed(model, space, network, self.files.read)
@@ -110,6 +108,9 @@ class World:
     def decide(self, name: str, x: np.ndarray) -> np.ndarray:
         """Decisions of model ``name`` on originals (N, *shape) under its reference evaluator."""
         attacked = self.model(name)
+        if attacked.model.decide.rule == "most_likely":
+            why = "one draw is not its answer, and how many draws name that is said by a certificate alone"
+            raise stop("TM826", f"{name} cannot choose or label data: {why}", attacked.model.origin)
         inputs = torch.from_numpy(x)
         self.settle(attacked, inputs)
         return attacked.evaluator.decide(inputs).numpy()

@@ -21,7 +21,7 @@ _FAITHFUL: tuple[Carried, ...] = ("exact", "outer", "inner")
 """From the most to the least: ``inner`` outweighs ``outer``, since a set that is cut anywhere certifies nothing."""
 
 ROLES = get_args(Role)
-EVIDENCE = ("witness", "bound", "complete", "estimate")
+EVIDENCE = ("witness", "bound", "complete", "probabilistic", "estimate")
 ACCESS = ("nothing", "decisions", "scores", "white_box")
 """From the least to the most."""
 NORMS = ("linf", "l2", "l2_rms", "l1", "l0", "pixels_changed", "metric", "patch", "transform", "anything")
@@ -105,7 +105,7 @@ class Method:
     title: str
     source: str
     role: Role
-    evidence: Literal["witness", "bound", "complete", "estimate"]
+    evidence: Literal["witness", "bound", "complete", "probabilistic", "estimate"]
     access: Literal["nothing", "decisions", "scores", "white_box"]
     status: Literal["available", "described"] = "available"
     implementation: str = ""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from tmlang.meaning.threats import Property, Shift, Threat
-from tmlang.plan.ir import EvaluationPlan, Plan
+from tmlang.plan.ir import PROOFS, EvaluationPlan, Plan
 
 
 class InvariantBroken(AssertionError):
@@ -44,7 +44,7 @@ def _direction(plan: Plan) -> Iterator[str]:
     """EVIDENCE.md sections 6 and 7: an inner lowering never certifies, ``complete`` needs the exact set."""
     for evaluation in plan.evaluations:
         for stage in evaluation.stages:
-            proves = stage.evidence in ("bound", "complete")
+            proves = stage.evidence in PROOFS
             if (proves and stage.lowering == "inner") or (stage.evidence == "complete" and stage.lowering != "exact"):
                 yield f"{stage.id} is {stage.evidence} on an {stage.lowering} lowering"
             if stage.role == "attack" and proves:

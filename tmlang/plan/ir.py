@@ -13,7 +13,9 @@ from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Subject, Threat
 from tmlang.meaning.values import Call, Value
 
-Evidence = Literal["witness", "bound", "complete", "estimate"]
+Evidence = Literal["witness", "bound", "complete", "probabilistic", "estimate"]
+PROOFS: tuple[Evidence, ...] = ("bound", "complete", "probabilistic")
+"""What bounds R from below; ``probabilistic`` does at a stated confidence."""
 Lowering = Literal["exact", "inner", "outer"]
 AccessLevel = Literal["white_box", "scores", "decisions", "transfer", "nothing"]
 

@@ -12,7 +12,7 @@ from math import inf
 from tmlang.base.frozen import dataclass
 from tmlang.diagnostics.model import Diagnostic, Edit, Fix, Label, has_errors
 from tmlang.diagnostics.suggest import either, listed, nearest
-from tmlang.meaning.evaluations import Program, StageCall
+from tmlang.meaning.evaluations import Curve, Program, StageCall
 from tmlang.meaning.models import Model
 from tmlang.meaning.threats import Shift, Subject, Threat
 from tmlang.meaning.values import Call, Value
@@ -21,6 +21,7 @@ from tmlang.plan.asked import balls, without_gradient
 from tmlang.plan.capability import Capabilities, Carried, Method
 from tmlang.plan.cost import unit_cost
 from tmlang.plan.formula import first_known
+from tmlang.plan.smoothing import sigma_of, too_few
 from tmlang.plan.support import Obstacle, carries_words, grants, support
 from tmlang.plan.written import number
 
@@ -96,8 +97,13 @@ class Matcher:
             self._reach(method, stage.call, subject, resolution.numbers())
         return Match(method, arguments, tuple(resolution.numbers().items()), carried.lowering, carried.reasons)
 
-    def look_at_all(self, matches: Sequence[tuple[StageCall, Match]], subject: Subject) -> None:
-        """What only the attacks of an evaluation together show."""
+    def look_at_all(
+        self, matches: Sequence[tuple[StageCall, Match]], subject: Subject, curves: Sequence[Curve]
+    ) -> None:
+        """What only the stages of an evaluation together show, or its curves."""
+        for call, match in matches:
+            if match.method.evidence == "probabilistic" and isinstance(subject, Threat):
+                self._draws(call.call, match, subject, curves)
         attacks = [(call, match) for call, match in matches if match.method.role == "attack"]
         if not attacks or not isinstance(subject, Threat) or any(m.method.access != "white_box" for _, m in attacks):
             return
@@ -242,6 +248,20 @@ class Matcher:
                 notes=(f"{number(reach)} = " + " or ".join(method.reach),),
                 help="take more or longer steps: a weak search would pass for a strong model",
             )
+
+    def _draws(self, call: Call, match: Match, threat: Threat, curves: Sequence[Curve]) -> None:
+        """What a probabilistic certificate can never reach with its draws, and whether it means the model's noise."""
+        model, numbers = self.models[threat.model], dict(match.numbers)
+        sigma = sigma_of(model)
+        assert sigma is not None
+        if numbers.get("sigma", sigma) != sigma:
+            stated, real = number(numbers["sigma"]), number(sigma)
+            message = f"`{model.name}` adds noise of sigma {real}, and {match.method.path} is told {stated}"
+            self._say("TM504", message, call, help="leave `sigma` out: the value comes from the step `noise`")
+        size = self.spaces[model.space].size
+        few = too_few(threat, sigma, size, curves, int(numbers["n"]), numbers["alpha"])
+        if few is not None:
+            self._say(few.code, few.message, call, notes=few.notes, help=few.help)
 
     def _say(
         self,

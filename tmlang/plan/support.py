@@ -15,6 +15,7 @@ from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Allowed, Both, Either, Shift, Subject, Threat
 from tmlang.plan.asked import OBJECT_WORDS, Need, balls, features, goal, leaf, misfits, object_kind
 from tmlang.plan.capability import ACCESS, Carried, Method, worst
+from tmlang.plan.smoothing import misfit
 
 VERIFIERS = ("certify", "decide_exactly", "enumerate")
 
@@ -77,6 +78,9 @@ class _Judge:
         if kind not in self.method.objects:
             need = Need(kind, f"`{model.name}` {OBJECT_WORDS[kind]}", model.origin)
             self.refuse("TM603" if self.proves else "TM508", need)
+        elif kind == "smoothed" and (why := misfit(model)) is not None:
+            need = Need(kind, f"`{model.name}` {OBJECT_WORDS[kind]}", model.origin)
+            self.obstacles.append(Obstacle("TM603", need, "impossible", why))
         elif self.method.steps is not None:
             self._steps(model, self.method.steps)
         network = model.network.kind

@@ -26,4 +26,6 @@ RULES = (
     Rule("TM621", "the seed is not written", "warning"),
     Rule("TM622", "an estimate says nothing about the robust rate"),
     Rule("TM623", "this has no interval for the population"),
+    Rule("TM624", "so few draws can certify nothing"),
+    Rule("TM625", "so few draws cannot reach every radius", "warning"),
 )
