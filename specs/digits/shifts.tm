@@ -50,6 +50,10 @@ shift noisy on reader over test {
 evaluate focus of out_of_focus { seed: 0 }
 evaluate fog of in_fog { seed: 0 }
 evaluate salt of salted { seed: 0 }
-evaluate noise of noisy { seed: 0 repeats: 3 }
 
-claim "reads noisy pages":  corrupted_accuracy(noise) >= 80 %
+evaluate noise of noisy {
+  seed:     0
+  repeats:  3
+}
+
+claim "reads noisy pages": corrupted_accuracy(noise) >= 80 %
