@@ -260,9 +260,6 @@ class _Evaluation:
         self._check_state(stage)
         self._failures(stage, repeat)
 
-    def _listener(self, stage: Stage) -> Callable[[int], None] | None:
-        """Turns rows that were forwarded into units' worth of work, where the plan knows the passes of a unit."""
-        passes, progress = stage.cost.forward, self.runner.progress
     @contextmanager
     def _asked(self, stage: Stage, repeat: int, pieces: Sequence[Piece]) -> Iterator[Iterator[Batch]]:
         """The rows of every piece, in order, from calls within this process or from workers."""
@@ -278,6 +275,9 @@ class _Evaluation:
     def _check_state(self, stage: Stage) -> None:
         check_state(self.arena.attacked.deployed, self.state, stage.id)
 
+    def _listener(self, stage: Stage) -> Callable[[int], None] | None:
+        """Turns rows that were forwarded into units' worth of work, where the plan knows the passes of a unit."""
+        passes, progress = stage.cost.forward, self.runner.progress
         return (lambda rows: progress.work(rows / passes)) if passes else None
 
     def _active(self, stage: Stage, repeat: int) -> list[int]:
