@@ -306,12 +306,14 @@ def test_another_run_in_the_folder_is_not_touched(runs: Runs) -> None:
         runs(plan(runs.folder, rows, [stage("up")], seed=1), up=moved((0.125, 0.125)))
     assert code(stopped) == "TM824"
     assert sorted(p.name for p in (runs.folder / "out").rglob("*")) == before
-    (runs.folder / "mine").mkdir()
-    (runs.folder / "mine" / "thesis.txt").write_text("precious")
-    with pytest.raises(Stop) as stopped:
-        runs(plan(runs.folder, rows, [stage("up")]), out="mine", up=moved((0.125, 0.125)))
-    assert code(stopped) == "TM824"
-    assert (runs.folder / "mine" / "thesis.txt").read_text() == "precious"
+    for name in ("thesis.txt", ".hidden"):
+        mine = runs.folder / f"mine{name}"
+        mine.mkdir()
+        (mine / name).write_text("precious")
+        with pytest.raises(Stop) as stopped:
+            runs(plan(runs.folder, rows, [stage("up")]), out=mine.name, up=moved((0.125, 0.125)))
+        assert code(stopped) == "TM824"
+        assert (mine / name).read_text() == "precious"
 
 
 def test_a_library_that_is_not_installed(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:

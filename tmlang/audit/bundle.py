@@ -59,13 +59,18 @@ class Bundle:
 
     @classmethod
     def resume(cls, path: str | Path) -> Bundle:
-        """An unsealed bundle, to be continued; half-written files are removed."""
+        """An unsealed bundle, to be continued. Half-written files are removed, and candidates whose rows were never
+        committed."""
         folder = _folder(path)
         if (folder / STATEMENT).exists():
             raise stop("TM847", f"`{folder}` is sealed, so nothing can be added to it")
         bundle = cls(folder, writable=True)
         for name in bundle._walk():
             if _is_leftover(name):
+                (folder / name).unlink()
+        named = {row.candidate.partition("#")[0] for row in bundle.records() if row.candidate}
+        for name in list(bundle.files()):
+            if name.startswith("candidates/") and name not in named:
                 (folder / name).unlink()
         return bundle
 

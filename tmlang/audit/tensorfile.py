@@ -6,6 +6,7 @@ little-endian row-major data).
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,8 +46,12 @@ def write(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> b
     for name, array in tensors.items():
         if array.dtype.newbyteorder("<").str.replace("=", "<") not in _KINDS.values():
             raise TensorFileError(f"{name}: {array.dtype} is not written")
-    data: bytes = save({k: np.ascontiguousarray(v) for k, v in tensors.items()}, metadata=dict(metadata))
-    return data
+    data: bytes = save({k: np.ascontiguousarray(v) for k, v in tensors.items()})
+    # The library writes metadata in an order of its own, another one each time; equal runs give equal bytes.
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = canonical.dumps({"__metadata__": dict(metadata), **json.loads(data[8:start])})
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + data[start:]
 
 
 def read(data: bytes) -> TensorFile:

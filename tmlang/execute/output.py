@@ -63,13 +63,12 @@ class RunFolder:
         """
         digest = sha256(canonical.dumps(run)).hexdigest()
         path = out if out is not None else Path("runs") / f"{name}-{digest[:10]}"
-        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        begun = {"plan.json": plan_json(plan)} | {f"spec/{name}": text.encode() for name, text in sources.items()}
+        if _is_fresh(path):
             bundle = Bundle.create(path)
-            bundle.add_bytes("plan.json", plan_json(plan))
-            for source, text in sources.items():
-                bundle.add_text(f"spec/{source}", text)
+            # Before anything else: whatever happens from here on, the folder says whose it is.
             bundle.add_json(RUN, run)
-            return cls(bundle, sealed=False)
+            return cls(_with(bundle, begun), sealed=False)
         sealed = (path / STATEMENT).exists()
         if not (path / RUN).is_file():
             raise stop("TM824", f"`{path}` is not empty and holds no run", help="name another folder with --out")
@@ -83,7 +82,7 @@ class RunFolder:
                 notes=(f"it differs in {', '.join(differs)}",),
                 help="name another folder with --out; nothing was changed in this one",
             )
-        return cls(bundle, sealed=sealed)
+        return cls(bundle if sealed else _with(bundle, begun), sealed=sealed)
 
     def commit(self, batch: Batch, originals: np.ndarray, space: Space, indices: Any) -> list[Record]:
         """Write a batch: the candidates that its rows keep, beside their originals, then the rows, which name them.
@@ -114,7 +113,7 @@ class RunFolder:
         return x
 
     def seal(self, files: Mapping[str, Any], predicate: Mapping[str, Any]) -> tuple[Diagnostic, ...]:
-        """Add the last files and the reports, and close the bundle; gives what kept a report from being written."""
+        """Add the last files and the reports, and close the bundle; gives the libraries that are missing for a report."""
         for name, value in files.items():
             self.bundle.add_json(name, value)
         missing: tuple[Diagnostic, ...] = ()
@@ -122,9 +121,33 @@ class RunFolder:
             write_into(self.bundle)
         except Stop as stopped:
             missing = stopped.diagnostics
+            if any(d.code != "TM510" for d in missing):
+                raise
         self.bundle.seal(predicate)
         self.sealed = True
         return missing
+
+
+def _is_fresh(path: Path) -> bool:
+    """Whether there is nothing in ``path`` but, at most, the first file of a run that was stopped while writing it;
+    that is taken away."""
+    if not path.exists():
+        return True
+    held = list(path.iterdir()) if path.is_dir() else [path]
+    if not all(p.name.startswith(f".{RUN}.") for p in held):
+        return False
+    for leftover in held:
+        leftover.unlink()
+    return True
+
+
+def _with(bundle: Bundle, files: Mapping[str, bytes]) -> Bundle:
+    """``bundle`` with those of the files that it lacks."""
+    there = set(bundle.files())
+    for name, data in files.items():
+        if name not in there:
+            bundle.add_bytes(name, data)
+    return bundle
 
 
 def environment(world: World, timing: Mapping[str, Any], argv: Sequence[str] = ()) -> dict[str, Any]:
