@@ -222,7 +222,7 @@ class Reader:
                     covered.update(row.branch.split(BRANCHES))
             failed |= not stage_rows and not broken
         part = self.restriction.part
-        certified = whole or (part in covered if part else bool(self.branches) and covered >= self.branches)
+        certified = whole or (part in covered if part else bool(self.branches) and covered.issuperset(self.branches))
         return certified, failed and not certified
 
     def _certifies(self, row: Record) -> bool:
@@ -272,12 +272,12 @@ def _join(parts: Sequence[tuple[bool, bool]], by_any: bool) -> tuple[bool, bool]
     return true, not true and all(t or u for t, u in parts)
 
 
-def branch_names(allow: Allowed | None) -> frozenset[str]:
-    """The branches of a union that a certificate must cover, unnamed ones by position (``"1"``, ``"2"``, …)."""
+def branch_names(allow: Allowed | None) -> tuple[str, ...]:
+    """The branches of a union that a certificate must cover, in order, unnamed ones by position (``"1"``, …)."""
     if not isinstance(allow, Either):
-        return frozenset()
+        return ()
     names = allow.names or ("",) * len(allow.parts)
-    return frozenset(name or str(i) for i, name in enumerate(names, 1))
+    return tuple(name or str(i) for i, name in enumerate(names, 1))
 
 
 def own_radius(allow: Allowed | None) -> Fraction | None:

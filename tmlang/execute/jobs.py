@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
 from torch import nn
 
+from tmlang.audit.units import branch_names
 from tmlang.backends.contract import Job
 from tmlang.backends.deployed import Expectation
 from tmlang.backends.oracle import Oracle
 from tmlang.execute.arena import Arena
 from tmlang.execute.seeds import derive
 from tmlang.execute.world import Attacked
+from tmlang.meaning.threats import Allowed, Either
 from tmlang.meaning.values import Artifact
 from tmlang.plan.ir import AccessLevel, Stage
 
@@ -22,11 +24,12 @@ from tmlang.plan.ir import AccessLevel, Stage
 @dataclass(frozen=True)
 class Searched:
     """An object that a stage searches on, and the job that says so. ``own``: it is the attacked object itself; a
-    surrogate costs no queries."""
+    surrogate costs no queries. ``branch``: of a union, the one that is to be proved."""
 
     attacked: Attacked
     job: Job
     own: bool
+    branch: str | None = None
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,19 @@ class JobMaker:
     listen: Callable[[int], None] | None = None
 
     def jobs(self, at: Sequence[int], used: Sequence[int]) -> list[Searched]:
-        """One job on the attacked object, or one on each surrogate under ``transfer``."""
+        """One job on the attacked object, or one on each surrogate under ``transfer``, or one for each branch of a
+        union that is to be proved: it holds where every branch does, and the hull of all is far more to prove."""
         if self.stage.access == "transfer":
             return [self._on_surrogate(s, at) for s in self.arena.surrogates]
         seeds = tuple(self.seed(i) for i in at)
-        return [Searched(self.arena.attacked, self._job(at, self._oracle(len(at), used), seeds), True)]
+        own, allow = self.arena.attacked, self.arena.threat.allow
+        if self.stage.role in ("certify", "decide_exactly") and isinstance(allow, Either):
+            named = zip(branch_names(allow), allow.parts, strict=True)
+            return [
+                Searched(own, _on_branch(self._job(at, self._oracle(len(at), used), seeds), part), True, name)
+                for name, part in named
+            ]
+        return [Searched(own, self._job(at, self._oracle(len(at), used), seeds), True)]
 
     def seed(self, unit: int) -> int:
         return derive(self.arena.seed, self.arena.units[unit].id, self.stage.label, self.repeat)
@@ -107,3 +118,8 @@ class JobMaker:
         if through.name == "straight_through":
             return attacked.straight_through
         return Expectation(attacked.straight_through, int(cast(Any, dict(through.args)["draws"])))
+
+
+def _on_branch(job: Job, part: Allowed) -> Job:
+    """The same units with one branch of their union as the whole set."""
+    return replace(job, sets=job.sets.allowing(part), threat=replace(job.threat, allow=part))

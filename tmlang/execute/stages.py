@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
-from typing import cast
+from typing import Any, cast
 
 import torch
 
@@ -90,12 +90,14 @@ class StageRun:
         piece: Piece,
         searched: Sequence[Searched],
         outcomes: Sequence[Candidates | Verdicts | Fault],
-        efforts: Sequence[Effort],
+        efforts: tuple[Effort, ...],
     ) -> Batch:
         """The rows of what was found, every candidate decided again."""
         within = [self._within_access(e, u) for e, u in zip(efforts, piece.used, strict=True)]
-        if isinstance(outcomes[0], Verdicts):
-            return self._verdicts(piece.at, outcomes[0], searched[0].job, efforts, within)
+        if self.stage.role != "attack":
+            parts = [self._proved(piece, s, o, efforts, within) for o, s in zip(outcomes, searched, strict=True)]
+            return Batch(sum((p.rows for p in parts), ()), sum((p.kept for p in parts), ()))
+        efforts = _progressed(efforts, outcomes)
         found = [self._offered(o, s.job) for o, s in zip(outcomes, searched, strict=True)]
         return self._rows(piece.at, [sum(facts, ()) for facts in zip(*found, strict=True)], efforts, within)
 
@@ -137,8 +139,9 @@ class StageRun:
         queries = sum((s.job.oracle.spent for s in searched if s.own), zeros).tolist()
         forwards = sum((s.job.oracle.spent for s in searched), zeros).tolist()
         gradients = sum((s.job.oracle.gradients for s in searched), zeros).tolist()
-        counts = zip(at, queries, forwards, gradients, strict=True)
-        return tuple(Effort(q, f, g, share, maker.seed(i)) for i, q, f, g in counts)
+        flat = sum((s.job.oracle.zero_gradients for s in searched), zeros).tolist()
+        counts = zip(at, queries, forwards, gradients, flat, strict=True)
+        return tuple(Effort(q, f, g, z, share, maker.seed(i)) for i, q, f, g, z in counts)
 
     def _lost(self, piece: Piece) -> tuple[Effort, ...]:
         """What a call cost that took its counts with it: under a limit, every query that was left."""
@@ -176,6 +179,25 @@ class StageRun:
             return row
         trial = self.arena.confirmed().trial(unit, torch.from_numpy(facts.x))
         return replace(row, draws=trial.draws, errors=trial.errors)
+
+    def _proved(
+        self,
+        piece: Piece,
+        searched: Searched,
+        outcome: Candidates | Verdicts | Fault,
+        efforts: tuple[Effort, ...],
+        within: Sequence[bool],
+    ) -> Batch:
+        """The rows of a prover about the set, or about one branch of it."""
+        if isinstance(outcome, Verdicts):
+            batch = self._verdicts(piece.at, outcome, searched.job, efforts, within)
+        else:
+            assert isinstance(outcome, Fault)
+            batch = self.failed(piece, replace(outcome, efforts=efforts))
+        if searched.branch is None:
+            return batch
+        rows = (r if r.verdict == "broken" else replace(r, branch=searched.branch) for r in batch.rows)
+        return replace(batch, rows=tuple(rows))
 
     def _verdicts(
         self, at: Sequence[int], verdicts: Verdicts, job: Job, efforts: Sequence[Effort], within: Sequence[bool]
@@ -215,6 +237,16 @@ class StageRun:
             gap=verdicts.gap,
             gap_kind=verdicts.gap_kind,
         )
+
+
+def _progressed(efforts: tuple[Effort, ...], outcomes: Sequence[Any]) -> tuple[Effort, ...]:
+    """With what searches tell: whether they came beyond their start, on whichever object."""
+    told = [o.progressed for o in outcomes if isinstance(o, Candidates) and o.progressed is not None]
+    if not told:
+        return efforts
+    return tuple(
+        replace(e, progressed=far) for e, far in zip(efforts, torch.stack(told).any(dim=0).tolist(), strict=True)
+    )
 
 
 def _restart(searched: Searched) -> None:

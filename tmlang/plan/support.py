@@ -119,8 +119,9 @@ class _Judge:
         else:
             self._accept(need, carried)
 
-    def _part(self, part: Allowed, threat: Threat) -> tuple[Carried | None, list[Obstacle]]:
-        """How one part of the allowed set is carried; ``None`` with the obstacles when it is not."""
+    def _part(self, part: Allowed, threat: Threat, *, whole: bool = True) -> tuple[Carried | None, list[Obstacle]]:
+        """How one part of the allowed set is carried; ``None`` with the obstacles when it is not. Only branches of the
+        ``whole`` are proved one by one: of a union within an intersection the hull is."""
         if not isinstance(part, (Both, Either)):
             need = leaf(part, threat)
             if need.key in self.method.norms:
@@ -130,7 +131,7 @@ class _Judge:
         need = Need(
             key, f"`{threat.name}` allows {'an' if key == 'intersection' else 'a'} {key} of balls", threat.origin
         )
-        inner = [self._part(p, threat) for p in part.parts]
+        inner = [self._part(p, threat, whole=False) for p in part.parts]
         missing = [obstacle for carried, obstacles in inner if carried is None for obstacle in obstacles]
         # One part is enough to certify an intersection or to search a union; the other way round needs them all.
         enough = isinstance(part, Both) or not self.proves
@@ -139,6 +140,8 @@ class _Judge:
         carried = self.method.carries.get(key)
         if carried is None:
             return None, [self._obstacle("TM508", need)]
+        if isinstance(part, Either) and not whole and self.method.role in ("certify", "decide_exactly"):
+            carried = worst(carried, "outer")
         if missing:
             carried = "outer" if isinstance(part, Both) else "inner"
             self.reasons += [f"{o.need.words.split(' allows ')[-1]} is left out: {o.because}" for o in missing]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -90,12 +90,21 @@ def _stage(stage: Stage, rows: Sequence[Record], fresh: int, survival: Column | 
         stage.reasons,
         units=len({r.unit for r in rows}),
         fresh=None if stage.role == "corrupt" else fresh,
-        proved=len({r.unit for r in rows if r.verdict == "certified"}) if proves else None,
+        proved=_proved(rows) if proves else None,
         standing="" if survival is None else interval(survival.low, survival.high),
         failed=tuple(sorted(failed.items())),
         queries=f"{median(queries):.0f}" if queries else "—",
         seconds=_duration(sum(r.seconds for r in rows)),
     )
+
+
+def _proved(rows: Sequence[Record]) -> int:
+    """Units of which nothing that was asked about is left unproved: the whole set, or each of its branches."""
+    verdicts: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        if row.verdict is not None:
+            verdicts[row.unit].add(row.verdict)
+    return sum(found == {"certified"} for found in verdicts.values())
 
 
 def _duration(seconds: float) -> str:
