@@ -21,7 +21,7 @@ from tmlang.backends.oracle import Oracle
 from tmlang.backends.threatset import ThreatSet
 from tmlang.meaning.models import Decide, Model, Network, Randomness, Step
 from tmlang.meaning.spaces import Cell, Space
-from tmlang.meaning.threats import Access, Ball, Goal, Mutable, Threat
+from tmlang.meaning.threats import Access, Ball, Goal, Mutable, Patch, Threat
 from tmlang.meaning.values import Call, Value
 from tmlang.plan.arguments import Resolution
 from tmlang.plan.capability import Capabilities, Method
@@ -47,9 +47,11 @@ def model(classes: int, steps: Sequence[Step] = (), **changes: Any) -> Model:
 
 
 def threat(norm: str = "linf", radius: Fraction | str = Fraction(1, 20), **changes: Any) -> Threat:
-    """Untargeted, white box, everything mutable, clean errors fail."""
+    """Untargeted, white box, everything mutable, clean errors fail. A ``patch`` has the side ``radius`` (8 at most)."""
     ball = Ball(norm, "px", Fraction(radius))  # type: ignore[arg-type]
-    plain = Threat("t", "net", "test", ball, None, Mutable("all"), Goal("untargeted"), Access("white_box"), "fail")
+    side = min(int(Fraction(radius)), 8)
+    allow = Patch("rectangle", side, side) if norm == "patch" else ball
+    plain = Threat("t", "net", "test", allow, None, Mutable("all"), Goal("untargeted"), Access("white_box"), "fail")
     return replace(plain, **changes)
 
 

@@ -21,6 +21,7 @@ ADAPTERS = {
         "fab_targeted",
         "coordinates",
         "random",
+        "patch_pgd",
         "decision_search",
         "enumerate",
     )

@@ -15,7 +15,7 @@ from tmlang.backends.contract import BackendRefusal
 from tmlang.meaning.models import Network, RejectWhen
 from tmlang.meaning.spaces import Cell, Metric, Ref, Relation
 from tmlang.meaning.threats import Ball, Both, Either, Goal, Mutable, Patch, Rejected
-from tmlang.meaning.values import Symbol
+from tmlang.meaning.values import Distance, Symbol
 
 
 @pytest.mark.parametrize("norm", ["linf", "l1"])
@@ -104,6 +104,9 @@ def test_a_patch_finds_its_place():
     assert anywhere.offered.tolist() == [True]
     fixed = run("pgd", case, case.job(replace(threat(), allow=Patch("rectangle", 2, 2, (0, 0)))), steps=F(40))
     assert fixed.offered.tolist() == [False]
+    there = case.job(replace(threat(), allow=Patch("rectangle", 2, 2, (2, 2))))
+    stepped = run("pgd", case, there, steps=F(40), step_size=Distance(F(1, 20), "px"))
+    assert stepped.offered.tolist() == [True]
 
 
 @pytest.mark.parametrize(("shape", "changes"), [((6,), {}), ((2, 3), {}), ((2, 1, 3), {"channel_axis": 0})])

@@ -205,13 +205,22 @@ def _keep_most(ball: CountBall, d: Tensor) -> Tensor:
     return d * kept.reshape(d.shape)
 
 
-def _keep_patch(ball: PatchBall, d: Tensor) -> Tensor:
-    """The change inside the placement that keeps most of its energy."""
-    picture = (d * d).reshape(-1, *ball.shape)
+def placements(ball: PatchBall, energy: Tensor) -> Tensor:
+    """What every placement of the stamp covers of ``energy`` (n, size): (n, rows, columns), by upper left corner."""
+    picture = energy.reshape(-1, *ball.shape)
     if ball.axes[2] is not None:
         picture = picture.sum(ball.axes[2] + 1)
-    stamp = torch.from_numpy(ball.stamp).to(d.dtype)
-    places = torch.nn.functional.conv2d(picture[:, None], stamp[None, None])[:, 0]
-    wide = places.shape[2]
-    best = [divmod(int(b), wide) for b in places.reshape(len(d), -1).argmax(1)]
-    return d * torch.from_numpy(np.stack([ball.region(place) for place in best]).reshape(d.shape))
+    stamp = torch.from_numpy(ball.stamp).to(energy.dtype)
+    return torch.nn.functional.conv2d(picture[:, None], stamp[None, None])[:, 0]
+
+
+def placed(ball: PatchBall, corners: Tensor, wide: int) -> Tensor:
+    """Where the stamp lies at corners (n,) counted along rows of ``wide``: (n, size) bool."""
+    regions = [ball.region((corner // wide, corner % wide)).reshape(-1) for corner in corners.tolist()]
+    return torch.from_numpy(np.stack(regions))
+
+
+def _keep_patch(ball: PatchBall, d: Tensor) -> Tensor:
+    """The change inside the placement that keeps most of its energy."""
+    places = placements(ball, d * d)
+    return d * placed(ball, places.flatten(1).argmax(1), places.shape[2])

@@ -41,5 +41,5 @@ def in_radii(value: Value, terrain: Terrain) -> Tensor:
         return torch.full((1, 1), float(value.value), dtype=terrain.radius.dtype)
     if isinstance(value, (Distance, Quantity, Fraction)):
         length = value if isinstance(value, Fraction) else value.value
-        return float(length) / terrain.length
+        return torch.where(terrain.length > 0, float(length) / terrain.length, 0.0)
     raise BackendRefusal(f"{value!r} is no length")

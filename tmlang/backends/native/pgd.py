@@ -35,11 +35,12 @@ class PGD:
                     here = hunt.terrain(branch).rows(units)
                     draws = hunt.generators(units, restart * branches + branch)
                     start = here.start(draws) if job.arguments["random_start"] else here.region.centre
-                    _run(hunt, here, units, start, loss)
+                    ascend(hunt, here, units, start, loss)
         return hunt.result()
 
 
-def _run(hunt: Hunt, terrain: Terrain, units: Tensor, x: Tensor, loss: Loss) -> None:
+def ascend(hunt: Hunt, terrain: Terrain, units: Tensor, x: Tensor, loss: Loss) -> None:
+    """``steps`` of ``step_size`` from ``x`` (n, size) on the ground of ``units``; what fails goes to ``hunt``."""
     job = hunt.job
     step = in_radii(job.arguments["step_size"], terrain)
     steps = whole(job.arguments["steps"])

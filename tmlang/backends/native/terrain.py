@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 
 from tmlang.backends.domain import Lattice
-from tmlang.backends.membership import PowerBall
+from tmlang.backends.membership import PatchBall, PowerBall
 from tmlang.backends.projection import Region, prices
 from tmlang.backends.threatset import ThreatSet
 
@@ -63,9 +63,12 @@ class Terrain:
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, sets: ThreatSet, branch: int, dtype: torch.dtype) -> Terrain:
+    def of(cls, sets: ThreatSet, branch: int, dtype: torch.dtype, *, placed: bool = False) -> Terrain:
+        """``placed``: without the patches of the branch, whose places the search chooses (:meth:`within`)."""
         found = sets.branches[branch]
         region = Region.of(sets, branch, dtype)
+        if placed:
+            region = replace(region, balls=tuple(b for b in region.balls if not isinstance(b, PatchBall)))
         balls = tuple(replace(b, bound=b.bound * _HAIR) if isinstance(b, PowerBall) else b for b in region.balls)
         kinds = [b for b in balls if isinstance(b, PowerBall)]
         powers = {b.power for b in kinds}
@@ -91,6 +94,11 @@ class Terrain:
     def rows(self, at: Tensor) -> Terrain:
         """Some of the units, in that order."""
         return replace(self, region=self.region.rows(at))
+
+    def within(self, part: Tensor) -> Terrain:
+        """The ground where nothing outside ``part`` (n, size) moves."""
+        lower, upper = (torch.where(part, end, self.region.centre) for end in (self.region.lower, self.region.upper))
+        return replace(self, region=replace(self.region, lower=lower, upper=upper))
 
     def project(self, z: Tensor) -> Tensor:
         return self.region.project(z, _SWEEPS)
