@@ -49,9 +49,10 @@ def _selection_faults(plan: Json, subject: Json, name: str, examples: int) -> It
     """As many examples as the plan takes, where it says how many: a row that is left out changes every share."""
     if subject["is"] == "Property":
         return
-    last = next(d for d in plan["data"] if d["name"] == subject["data"])["takes"][-1]
-    if last["kind"] in ("first", "sample") and examples != last["count"]:
-        yield f"{name}: there are rows of {examples} examples, and the plan takes {last['count']}"
+    takes = next(d for d in plan["data"] if d["name"] == subject["data"])["takes"]
+    counted = [t for t in takes[-1:] if t["kind"] in ("first", "sample")]
+    if counted and examples != counted[0]["count"]:
+        yield f"{name}: there are rows of {examples} examples, and the plan takes {counted[0]['count']}"
 
 
 def _label(evaluation: Json, row: Record) -> str:
