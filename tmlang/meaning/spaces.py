@@ -116,6 +116,19 @@ class Space:
         return all(c.kind != "real" for c in self.cells)
 
     @property
+    def picture_axis(self) -> int | None:
+        """The axis of the channels of a picture of three axes, one or three of them; ``None`` where there is none."""
+        axes = (self.channel_axis,) if self.channel_axis is not None else (0, 2)
+        return next((a for a in axes if a in (0, 2) and self.shape[a] in (1, 3)), None)
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether an input can be shown as a picture: two axes, or a third of one or three channels."""
+        if self.features or any(c.kind == "category" for c in self.cells):
+            return False
+        return len(self.shape) == 2 or (len(self.shape) == 3 and self.picture_axis is not None)
+
+    @property
     def channels_first(self) -> bool:
         """Whether the channels of a picture (three axes) stand in front: as declared, else where the axis is short."""
         if self.channel_axis is not None:

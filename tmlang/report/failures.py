@@ -95,7 +95,7 @@ def _view(
 ) -> FailureView:
     changes: tuple[Change, ...] = ()
     shown = None
-    pictures = pictures and is_picture(space)
+    pictures = pictures and space.is_picture
     if row.candidate is not None and (space.features or pictures):
         stored, original, indices = bundle.candidate(row.candidate)
         before, after = (exact_values(space, a, indices=indices) for a in (original, stored))
@@ -154,18 +154,6 @@ def _value(cell: Cell, value: Fraction, digits: int = 7) -> str:
     return number(value, digits) + (f" {cell.unit}" if cell.unit else "")
 
 
-def is_picture(space: Space) -> bool:
-    """Whether an input can be shown as a picture: two axes, or a third of one or three channels."""
-    if space.features or any(c.kind == "category" for c in space.cells):
-        return False
-    return len(space.shape) == 2 or (len(space.shape) == 3 and _channel_axis(space) is not None)
-
-
-def _channel_axis(space: Space) -> int | None:
-    axes = (space.channel_axis,) if space.channel_axis is not None else (0, 2)
-    return next((a for a in axes if a in (0, 2) and space.shape[a] in (1, 3)), None)
-
-
 def _pictures(space: Space, before: Sequence[Fraction], after: Sequence[Fraction]) -> Pictures:
     low, high = min(c.low for c in space.cells), max(c.high for c in space.cells)
     change = [b - a for a, b in zip(before, after, strict=True)]
@@ -181,7 +169,7 @@ def _pictures(space: Space, before: Sequence[Fraction], after: Sequence[Fraction
 def _layout(space: Space, values: Sequence[Fraction]) -> NDArray[np.float64]:
     """(height, width) or (height, width, 3), red first."""
     array: NDArray[Any] = np.array([float(v) for v in values]).reshape(space.shape)
-    axis = _channel_axis(space) if len(space.shape) == 3 else None
+    axis = space.picture_axis if len(space.shape) == 3 else None
     if axis is None:
         return array
     array = np.moveaxis(array, axis, 2)

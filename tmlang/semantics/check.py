@@ -13,6 +13,7 @@ from tmlang.base.source import Source, Span
 from tmlang.diagnostics.model import Diagnostic, has_errors, in_order
 from tmlang.diagnostics.suggest import did_you_mean
 from tmlang.meaning.evaluations import Claim, Module, Parameter, Program
+from tmlang.meaning.figures import FIGURES, Shown, refusal
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.values import Call, Value
 from tmlang.semantics import claims, data, evaluations, instances, models, properties, spaces, threats, values
@@ -201,11 +202,27 @@ class _Reading:
         return made
 
     def _figure(self, call: ast.Call) -> Call:
-        """A figure is of evaluations: each positional argument is the name of one."""
+        """A figure is of evaluations: each positional argument is the name of one that it can show."""
+        name = call.path.text
+        if name not in FIGURES:
+            help = did_you_mean(name, FIGURES) or f"there are: {', '.join(FIGURES)}"
+            self.world.report("TM101", f"there is no figure `{name}`", call.path, help=help)
         for arg in call.args:
             if arg.name is None and isinstance(arg.value, ast.Name):
-                self.world.find(Env(self.main), arg.value, "evaluation")
+                entry = self.world.find(Env(self.main), arg.value, "evaluation")
+                known = evaluations.evaluation_of(self.world, entry) if entry else None
+                if known is not None and name in FIGURES:
+                    self._fits(name, known, arg.value)
         return values.call(self.world, Env(self.main), call)
+
+    def _fits(self, name: str, known: evaluations.KnownEvaluation, at: ast.Name) -> None:
+        """The evaluation can be shown by the figure, as far as the spec says."""
+        made, model = known.meaning, known.subject.model
+        roles = [s.role for s in made.stages]
+        shown = Shown(made.name, known.subject.meaning, model.meaning, model.space, roles, bool(made.curves))
+        why = refusal(name, shown)
+        if why:
+            self.world.report("TM419", f"{name} cannot show {made.name}: {why}", at, help=FIGURES[name].title)
 
 
 def _entries(file: File) -> dict[int, Entry]:

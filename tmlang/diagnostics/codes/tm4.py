@@ -20,4 +20,5 @@ RULES = (
     Rule("TM415", "the property cannot be stated of this network"),
     Rule("TM416", "data and model do not fit the same space"),
     Rule("TM418", "with two classes every target is the untargeted one", "warning"),
+    Rule("TM419", "the figure cannot show this evaluation"),
 )
