@@ -14,6 +14,7 @@ examples:
   tmc report runs/first-0c1d2e                   report.html and report.md in the current folder
   tmc report runs/first-0c1d2e --out docs        elsewhere
   tmc report runs/first-0c1d2e --format pdf,json report.pdf and report.json (docs/report.md describes both)
+  tmc report runs/first-0c1d2e --latex           report.tex: every number as a macro, for \\input (docs/papers.md)
   tmc report runs/old runs/new                   comparison.html and comparison.md: both side by side
 
 A bundle holds the report that was made with it; this one is made again from its records, after its hashes were checked.
@@ -36,8 +37,11 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
         type=_formats,
         default=("md", "html"),
         metavar="FORMAT,…",
-        help="html, md, json, pdf (html,md when absent)",
+        help="html, md, json, pdf, tex, claims (html,md when absent)",
     )
+    parser.add_argument("--latex", dest="format", action="store_const", const=("tex",), help="the same as --format tex")
+    parser.add_argument("--name", default="", help="what heads the keys of report.tex (the spec's name when absent)")
+    parser.set_defaults(usage=parser.error)
 
 
 def _formats(text: str) -> tuple[str, ...]:
@@ -48,13 +52,18 @@ def _formats(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(asked))
 
 
-_FORMATS = ("html", "md", "json", "pdf")
+_OF_ONE = ("tex", "claims")
+_FORMATS = ("html", "md", "json", "pdf", *_OF_ONE)
 
 
 def run(args: argparse.Namespace) -> int:
     from tmlang.audit.bundle import Bundle
     from tmlang.report.write import write_beside
 
-    for path in write_beside([Bundle.open(b) for b in args.bundle], args.out, args.format):
+    single = [f for f in args.format if f in _OF_ONE]
+    if single and len(args.bundle) > 1:
+        args.usage(f"{single[0]} is made of one bundle at a time")
+    bundles = [Bundle.open(b) for b in args.bundle]
+    for path in write_beside(bundles, args.out, args.format, name=args.name):
         print(path)
     return 0

@@ -47,19 +47,23 @@ def plan_schema() -> dict[str, Any]:
 
 
 def claim_identity(plan: Plan, claim: Claim, evaluator: Mapping[str, str] | None = None) -> str:
-    """SHA-256 (hex) of what a claim means (EVIDENCE.md section 8): its comparison, the evaluations it reads with their
-    subjects, models, data and spaces, and the reference ``evaluator`` (device, dtype, threads, …) where one is fixed.
+    """SHA-256 (hex) of the canonical JSON of :func:`claim_meaning`."""
+    return sha256(canonical.dumps(claim_meaning(plan, claim, evaluator))).hexdigest()
+
+
+def claim_meaning(plan: Plan, claim: Claim, evaluator: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What a claim means, as JSON (EVIDENCE.md section 8): its comparison, the evaluations it reads with their subjects,
+    models, data and spaces, and the reference ``evaluator`` (device, dtype, threads, …) where one is fixed.
 
     Titles, doc comments, file layout and names of modules do not matter; values, artifacts and thresholds do.
     """
     evaluations = [e for e in plan.evaluations if declared_name(e) in {m.evaluation for m in _measured(claim)}]
     part = _restricted(plan, evaluations)
-    meaning = {
+    return {
         "claim": codec.encode(replace(claim, text=""), Claim),
         "plan": codec.encode(part, Plan),
         "evaluator": dict(evaluator or {}),
     }
-    return sha256(canonical.dumps(meaning)).hexdigest()
 
 
 def _measured(claim: Claim) -> list[Measured]:

@@ -22,6 +22,7 @@ from tmlang.meaning.threats import (
 )
 from tmlang.meaning.values import Value
 from tmlang.plan.written import number
+from tmlang.report.latex import latex_math
 from tmlang.report.words import Declared
 
 _SIGNS = {"<=": r"\le", ">=": r"\ge", "==": "=", "<": "<", ">": ">"}
@@ -43,8 +44,8 @@ def symbol_lines(declared: Declared, subject: Subject) -> tuple[str, ...]:
 
 
 def display(lines: Sequence[str]) -> str:
-    """The lines as one aligned LaTeX display."""
-    body = " \\\\\n  ".join(line.replace(" = ", " &= ", 1) for line in lines)
+    """The lines as one aligned LaTeX display (amsmath), harmless whatever a name in them holds."""
+    body = " \\\\\n  ".join(latex_math(line).replace(" = ", " &= ", 1) for line in lines)
     return f"\\begin{{align*}}\n  {body}\n\\end{{align*}}"
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from tmlang.audit.bundle import Bundle
 from tmlang.base.files import write_atomically
 from tmlang.diagnostics.stop import stop
+from tmlang.report.claims import claims_json, judged
 from tmlang.report.compare import Comparison, compare
 from tmlang.report.markdown import comparison_markdown, markdown
+from tmlang.report.paper import paper_macros
 from tmlang.report.pdf import pdf
 from tmlang.report.structured import structured
 from tmlang.report.view import View, view_of
@@ -40,6 +42,12 @@ FORMATS: Mapping[str, Callable[[Shown], bytes]] = {
 }
 """Ending of the file -> its bytes."""
 
+OF_ONE: Mapping[str, tuple[str, Callable[[Bundle, str], bytes]]] = {
+    "tex": ("report.tex", lambda bundle, name: paper_macros(bundle, name).encode("ascii")),
+    "claims": ("claims.json", lambda bundle, _: claims_json(judged(bundle))),
+}
+"""Format of one bundle alone -> its file, and its bytes under the name that a paper gives the bundle."""
+
 DEFAULT = ("md", "html")
 
 
@@ -49,12 +57,15 @@ def write_into(bundle: Bundle) -> None:
         bundle.add_bytes(name, data)
 
 
-def write_beside(bundles: Sequence[Bundle], folder: Path, formats: Sequence[str] = DEFAULT) -> list[Path]:
-    """Write the report of a sealed bundle, or the comparison of several, to ``folder``; gives the paths."""
-    shown: Shown = view_of(bundles[0]) if len(bundles) == 1 else compare(bundles)
-    name = "report" if len(bundles) == 1 else "comparison"
+def write_beside(
+    bundles: Sequence[Bundle], folder: Path, formats: Sequence[str] = DEFAULT, *, name: str = ""
+) -> list[Path]:
+    """Write the report of a sealed bundle, or the comparison of several, to ``folder``; gives the paths.
+
+    ``name``: what a paper calls the bundle, for ``tex``.
+    """
     written = []
-    for file, data in _reports(shown, name, formats):
+    for file, data in _asked(bundles, formats, name):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             write_atomically(folder / file, data)
@@ -62,6 +73,15 @@ def write_beside(bundles: Sequence[Bundle], folder: Path, formats: Sequence[str]
             raise stop("TM824", f"`{folder}` cannot be used: {error.strerror}") from error
         written.append(folder / file)
     return written
+
+
+def _asked(bundles: Sequence[Bundle], formats: Sequence[str], name: str) -> Iterator[tuple[str, bytes]]:
+    for bundle in bundles:
+        for file, made in (OF_ONE[f] for f in formats if f in OF_ONE):
+            yield file, made(bundle, name)
+    if pages := [f for f in formats if f in FORMATS]:
+        shown: Shown = view_of(bundles[0]) if len(bundles) == 1 else compare(bundles)
+        yield from _reports(shown, "report" if len(bundles) == 1 else "comparison", pages)
 
 
 def _reports(shown: Shown, name: str, formats: Sequence[str]) -> Iterator[tuple[str, bytes]]:
