@@ -31,12 +31,12 @@ def declarations(text: str) -> list[tuple[str, str]]:
     return [(key, "\n".join(lines).rstrip() + "\n") for key, lines in found]
 
 
-def spec(snippet: str) -> str:
+def spec(snippet: str, base: str = BASE) -> str:
     """A whole spec: the snippet itself if it begins with ``tm 1``, else the base with it in place."""
     if snippet.lstrip().startswith("tm "):
         return snippet
     again = {key for key, _ in declarations(snippet)}
-    kept = [text for key, text in declarations(BASE) if key not in again]
+    kept = [text for key, text in declarations(base) if key not in again]
     return "tm 1\n" + "\n".join(kept) + "\n" + snippet
 
 

@@ -7,13 +7,15 @@ from pathlib import Path
 from tmlang.diagnostics.registry import FAMILIES, Rule, all_rules, page_source
 
 _NOTE = "Snippets stand in [this spec](base.md): what they declare takes the place of what it declares.\n"
+_NOTE_FILES = _NOTE.replace("base.md", "artifacts.md")
 
 
 def rendered() -> dict[str, str]:
     """File name -> text, for every code, the index and the base spec."""
     made = {f"{r.code}.md": _page(r) for r in all_rules()}
-    base = (Path(__file__).parent / "base.tm").read_text(encoding="utf-8")
-    made["base.md"] = f"# The spec of the snippets\n\n```tm\n{base}```\n"
+    for name, what in (("base", "spec of the snippets"), ("artifacts", "spec of the snippets with files")):
+        base = (Path(__file__).parent / f"{name}.tm").read_text(encoding="utf-8")
+        made[f"{name}.md"] = f"# The {what}\n\n```tm\n{base}```\n"
     made["index.md"] = _index()
     return made
 
@@ -21,7 +23,9 @@ def rendered() -> dict[str, str]:
 def _page(rule: Rule) -> str:
     head = f"# {rule.code}: {rule.title}\n\n{rule.severity.capitalize()}, family {rule.family}.\n\n"
     body = page_source(rule.code)
-    return head + body + (f"\n{_NOTE}" if "```tm" in body else "")
+    if "```tm" not in body:
+        return head + body
+    return head + body + f"\n{_NOTE_FILES if ' with files' in body else _NOTE}"
 
 
 def _index() -> str:

@@ -113,7 +113,7 @@ class _Selection:
         """A reviewed table (columns ``id`` and ``label``) decides the labels of the rows that it names."""
         file = self.data.truth.file
         assert file is not None
-        header, rows = csv_rows(self.files.read(file), file.path)
+        header, rows = csv_rows(self.files.read(file), file)
         if not {"id", "label"} <= set(header):
             raise stop("TM721", f'"{file.path}" has no columns id and label', file.origin)
         place = {name: i for i, name in enumerate(self.ids)}

@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import io
 import json
+import math
 import struct
 import sys
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from tmlang.backends.deployed import build_steps, external_layout
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.execute.sources.files import Files, file_hash
 from tmlang.meaning.models import Model, Network
@@ -41,12 +43,12 @@ class LoadedNetwork:
 def load_network(network: Network, model: Model, space: Space, files: Files, *, trust_code: bool) -> LoadedNetwork:
     """A network of ``model``. Raises :class:`~tmlang.diagnostics.stop.Stop` with a TM7 diagnostic."""
     if network.kind == "linear":
-        loaded = _linear(network, space)
+        loaded = _linear(network, model, space, _received(model, space, files))
     elif network.kind == "onnx":
         from tmlang.execute.sources.onnx_graph import load_onnx
 
         assert network.source is not None
-        loaded = LoadedNetwork(*load_onnx(network.source, files, space.shape))
+        loaded = LoadedNetwork(*load_onnx(network.source, files, _received(model, space, files)))
     elif network.kind == "torch":
         loaded = _factory(network, files, trust_code)
     elif network.kind in ("torchscript", "exported"):
@@ -64,6 +66,12 @@ def load_network(network: Network, model: Model, space: Space, files: Files, *, 
     for parameter in loaded.module.parameters():
         parameter.requires_grad_(False)
     return loaded
+
+
+def _received(model: Model, space: Space, files: Files) -> tuple[int, ...]:
+    """The shape of an input behind the steps of the model."""
+    _, layout = build_steps(model.steps, external_layout(space, model.steps), space, files.read)
+    return layout.shape
 
 
 def _pickled(network: Network) -> Stop:
@@ -105,13 +113,16 @@ class Linear(nn.Module):
         return nn.functional.linear(x.flatten(1), self.weight, self.bias)
 
 
-def _linear(network: Network, space: Space) -> LoadedNetwork:
+def _linear(network: Network, model: Model, space: Space, shape: tuple[int, ...]) -> LoadedNetwork:
+    size = math.prod(shape)
     args: dict[str, Any] = dict(network.args)
     rows = args["weights"] if isinstance(args["weights"][0], tuple) else (args["weights"],)
     bias = args["bias"] if isinstance(args["bias"], tuple) else (args["bias"],) * len(rows)
-    if len(bias) != len(rows) or any(len(r) != space.size for r in rows):
-        given = f"the weights are {len(rows)} rows of {len(rows[0])} numbers with {len(bias)} biases"
-        raise stop("TM718", f"{given}, and an input of {space.name} has {space.size} numbers")
+    if wrong := [row for row in rows if len(row) != size]:
+        received = f"the network receives {size} numbers" + (" behind its steps" if model.steps else "")
+        raise stop("TM718", f"a row of weights has {len(wrong[0])} numbers, and {received}", model.origin)
+    if len(bias) != len(rows):
+        raise stop("TM718", f"the rows of weights are {len(rows)}, and the biases {len(bias)}", model.origin)
     dtype = torch.float64 if space.dtype == "float64" else torch.float32
 
     def tensor(values: Any) -> torch.Tensor:

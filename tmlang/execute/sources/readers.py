@@ -170,27 +170,28 @@ def parse_number(text: str) -> Fraction:
     return Fraction(text)
 
 
-def csv_rows(raw: bytes, path: str) -> tuple[list[str], list[list[str]]]:
+def csv_rows(raw: bytes, file: Artifact) -> tuple[list[str], list[list[str]]]:
     """(header, rows) of a UTF-8 CSV file with a header, every row as long as it. Raises TM721 or TM712."""
     try:
         reader = csv.reader(io.StringIO(raw.decode("utf-8-sig"), newline=""), strict=True)
         rows = [row for row in reader if row]
     except (UnicodeDecodeError, csv.Error) as e:
-        raise stop("TM712", f'"{path}" is no CSV file: {e}') from e
+        raise stop("TM712", f'"{file.path}" is no CSV file: {e}', file.origin) from e
     if not rows:
-        raise stop("TM712", f'"{path}" is empty: a header with the names of the columns is needed')
+        raise stop("TM712", f'"{file.path}" is empty: a header with the names of the columns is needed', file.origin)
     header = [name.strip() for name in rows[0]]
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
-        raise stop("TM721", f'"{path}" has the column {", ".join(twice)} more than once')
+        raise stop("TM721", f'"{file.path}" has the column {", ".join(twice)} more than once', file.origin)
     for number, row in enumerate(rows[1:], 1):
         if len(row) != len(header):
-            raise stop("TM721", f'row {number} of "{path}" has {len(row)} cells and the header {len(header)}')
+            counted = f"{len(row)} cells and the header {len(header)}"
+            raise stop("TM721", f'row {number} of "{file.path}" has {counted}', file.origin)
     return header, [[cell.strip() for cell in row] for row in rows[1:]]
 
 
 def _csv(data: Data, space: Space, files: Files, extra: frozenset[str]) -> Table:
-    header, rows = csv_rows(files.read(data.file), data.file.path)
+    header, rows = csv_rows(files.read(data.file), data.file)
     columns = {name: [row[i] for row in rows] for i, name in enumerate(header)}
     return _table(data, space, columns, extra)
 
@@ -279,7 +280,7 @@ def _folder(data: Data, files: Files) -> Table:
     if not folder.is_dir():
         raise stop("TM712", f'"{data.file.path}" is a file and a folder is needed', data.file.origin)
     table = side_file(data, "labels")
-    header, rows = csv_rows(files.read(table), table.path)
+    header, rows = csv_rows(files.read(table), table)
     if not {"file", "label"} <= set(header):
         raise stop(
             "TM721",
