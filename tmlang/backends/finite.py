@@ -26,7 +26,7 @@ def count(sets: ThreatSet, row: int, limit: int) -> int | None:
     is multiplied out, everything else is listed."""
     branch = sets.branches[0]
     if len(sets.branches) == 1 and not (branch.balls or sets.space.relations or sets.space.one_hot):
-        ranges = _ranges(sets, row, 0)
+        ranges = ranges_of(sets, row, 0)
         size = None if ranges is None else prod(len(values) for _, values in ranges)
     else:
         listed = enumerate_members(sets, row, limit)
@@ -53,7 +53,7 @@ def members(sets: ThreatSet, row: int) -> Iterator[Values] | None:
     Inputs are built coordinate by coordinate from the original. What is not set yet is unchanged, so a partial input
     that already leaves a ball is dropped with all that would come of it: distances only grow.
     """
-    ranges = [_ranges(sets, row, branch) for branch in range(len(sets.branches))]
+    ranges = [ranges_of(sets, row, branch) for branch in range(len(sets.branches))]
     if any(r is None for r in ranges):
         return None
     return _all_branches(sets, row, [r for r in ranges if r is not None])
@@ -94,16 +94,23 @@ def _may_grow(sets: ThreatSet, row: int, branch: int, block: Values, moving: set
     """Whether partial inputs are still in the balls and obey the relations between coordinates that are set."""
     part = sets.rows([row] * len(block))
     change = part.change(block)
-    good = np.ones(len(block), np.bool_)
-    for ball in sets.branches[branch].balls:
-        good &= ball.holds(change)
+    good = within_balls(sets, row, branch, block)
     known = frozenset(name for j, name in enumerate(sets.space.features) if j not in moving)
     for relation in decided(sets.space.relations, known):
         good &= part.obeys(relation, change.x, change.k, good)
     return good
 
 
-def _ranges(sets: ThreatSet, row: int, branch: int) -> Ranges | None:
+def within_balls(sets: ThreatSet, row: int, branch: int, block: Values) -> Flags:
+    """Whether inputs ``block`` (n, size) lie in the balls of a branch, whatever else they break."""
+    change = sets.rows([row] * len(block)).change(block)
+    good: Flags = np.ones(len(block), np.bool_)
+    for ball in sets.branches[branch].balls:
+        good &= ball.holds(change)
+    return good
+
+
+def ranges_of(sets: ThreatSet, row: int, branch: int) -> Ranges | None:
     """The coordinates that move and the values that each may take, ascending; ``None`` when one of them is real."""
     own = sets.rows([row])
     lower, upper = (end[0] for end in own.branch_box(branch))

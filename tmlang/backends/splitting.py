@@ -44,13 +44,14 @@ class Splitting:
             asked = question(job)
             gap = gap_of(job, asked)
             with lirpa_shims.in_double():
-                search = _Search(job, asked, 2 * gap)
+                search = _Search(Bounds(job, asked, 2 * gap))
                 found = [search.unit(i) for i in range(len(job.x))]
         return verdicts(job, found, gap, 2 * gap)
 
 
-class _Search:
-    """One batch of units. ``margin``: every piece is proved to stay so far from failing, which is more than the gap."""
+class Bounds:
+    """CROWN bounds of pieces of the boxes of one batch. ``margin``: what is proved stays so far from failing, which is
+    more than the gap. ``together``: pieces that are bounded at once."""
 
     def __init__(self, job: Job, asked: Question, margin: float) -> None:
         self.job, self.asked, self.margin = job, asked, margin
@@ -59,39 +60,16 @@ class _Search:
         self.bounded = bounded_module(body, x.expand(self.together, *x.shape[1:]), "matrix", whole_ball=False)
         self.library = lirpa_shims.load()
 
-    def unit(self, i: int) -> Answer:
-        end = time.monotonic() + seconds(self.job)
-        witness = falsify(self.asked, self.job, i)
-        if witness is not None:
-            return Answer("broken", None, witness)
-        low, high = (torch.from_numpy(side[i : i + 1]).double() for side in self.job.sets.outward_box())
-        waiting = [(low, high)]
-        count = 0
-        while waiting:
-            if time.monotonic() >= end:
-                return Answer("timeout", f"the time was up after {count} pieces")
-            low, high, waiting = self._next(waiting)
-            count += len(low)
-            middle = (low + high) / 2
-            slack = self.asked.slack(i, self.asked.folded.scores(middle))
-            open_ = ~self._proved(i, low, high)
-            if bool((slack[~open_] > -self.margin).any()):
-                raise BackendRefusal("a bound is contradicted by a point of its piece")
-            near = middle[open_ & (slack > 0)]
-            if len(near) and (witness := member(self.asked, self.job, i, near[:PIECES])) is not None:
-                return Answer("broken", None, witness)
-            if bool(open_.any()):
-                halves = self._halved(i, low[open_], high[open_])
-                if halves is None or sum(len(a) for a, _ in waiting) > OPEN:
-                    return Answer("unknown", f"undecided after {count} pieces: the least margin is about zero")
-                waiting.append(halves)
-        return Answer("certified", f"{count} pieces")
+    def look(self, i: int, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """Per piece ``[low, high]`` (n, *shape): whether it stays open, and the slack at its middle (n,).
 
-    def _next(self, waiting: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
-        """The pieces that are bounded next, the youngest first, and what still waits."""
-        low, high = (torch.cat(side) for side in zip(*waiting, strict=True))
-        cut = max(0, len(low) - self.together)
-        return low[cut:], high[cut:], [(low[:cut], high[:cut])] if cut else []
+        Raises :class:`BackendRefusal` when a middle contradicts a bound.
+        """
+        slack = self.asked.slack(i, self.asked.folded.scores((low + high) / 2))
+        open_ = ~self._proved(i, low, high)
+        if bool((slack[~open_] > -self.margin).any()):
+            raise BackendRefusal("a bound is contradicted by a point of its piece")
+        return open_, slack
 
     def _proved(self, i: int, low: Tensor, high: Tensor) -> Tensor:
         """(n,) whether no input of each piece comes within the margin of failing: for every polyhedron one of its rows
@@ -115,6 +93,44 @@ class _Search:
     def _blocks(self, i: int, safe: Tensor) -> Iterator[Tensor]:
         """The columns of ``safe`` (n, rows), polyhedron by polyhedron."""
         yield from torch.split(safe, [len(part.offset) for part in self.asked.failing[i]], dim=1)
+
+
+class _Search:
+    """Halves boxes until every piece is proved or one fails."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds, self.job, self.asked = bounds, bounds.job, bounds.asked
+
+    def unit(self, i: int) -> Answer:
+        end = time.monotonic() + seconds(self.job)
+        witness = falsify(self.asked, self.job, i)
+        if witness is not None:
+            return Answer("broken", None, witness)
+        low, high = (torch.from_numpy(side[i : i + 1]).double() for side in self.job.sets.outward_box())
+        waiting = [(low, high)]
+        count = 0
+        while waiting:
+            if time.monotonic() >= end:
+                return Answer("timeout", f"the time was up after {count} pieces")
+            low, high, waiting = self._next(waiting)
+            count += len(low)
+            middle = (low + high) / 2
+            open_, slack = self.bounds.look(i, low, high)
+            near = middle[open_ & (slack > 0)]
+            if len(near) and (witness := member(self.asked, self.job, i, near[:PIECES])) is not None:
+                return Answer("broken", None, witness)
+            if bool(open_.any()):
+                halves = self._halved(i, low[open_], high[open_])
+                if halves is None or sum(len(a) for a, _ in waiting) > OPEN:
+                    return Answer("unknown", f"undecided after {count} pieces: the least margin is about zero")
+                waiting.append(halves)
+        return Answer("certified", f"{count} pieces")
+
+    def _next(self, waiting: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
+        """The pieces that are bounded next, the youngest first, and what still waits."""
+        low, high = (torch.cat(side) for side in zip(*waiting, strict=True))
+        cut = max(0, len(low) - self.bounds.together)
+        return low[cut:], high[cut:], [(low[:cut], high[:cut])] if cut else []
 
     def _halved(self, i: int, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor] | None:
         """Both halves of every piece; ``None`` when a piece cannot be halved any more."""

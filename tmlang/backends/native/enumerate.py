@@ -26,7 +26,7 @@ _PROMISING = 16
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """The arithmetic of the reference evaluator: one thread, deterministic kernels."""
     threads, deterministic = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     torch.set_num_threads(1)
@@ -51,7 +51,7 @@ class Enumerate:
         x, found = job.x.clone(), torch.zeros(len(job.x), dtype=torch.bool)
         failure = Failure.of(job.sets, job.y, job.target)
         answers = []
-        with _one_thread():
+        with one_thread():
             for unit in range(len(job.x)):
                 answer = _answer(job, failure, unit)
                 if answer.witness is not None:
