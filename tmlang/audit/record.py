@@ -91,6 +91,10 @@ class Record:
     gap_kind: Literal["proved", "assumed", "none"] | None = None
     radius: float | None = None
     """Of a certificate: the greatest radius it proves in the threat's own ball, rounded down (radius curves)."""
+    zero_gradients: int = 0
+    """Of ``gradients``: those that were zero in every coordinate."""
+    progressed: bool | None = None
+    """Of a search that tells: whether any of its steps came beyond the point where it began (``None``: it does not)."""
     label_reviewed: bool | None = None
     """Of a clean row: the label was reviewed (``truth: reviewed``)."""
     label_kept: bool | None = None

@@ -61,12 +61,14 @@ class Candidates:
     """What a search offers: ``x`` (N, *shape), one per unit, in the space's values; the original itself means "none".
 
     ``offered``: (N,) bool, ``False`` where the search has nothing to offer or failed; ``errors``: per unit a message or
-    ``None`` (a failed unit is unfinished, not survived).
+    ``None`` (a failed unit is unfinished, not survived). ``progressed``: (N,) bool, whether any step came beyond the
+    point where it began, from a search that knows; it decides nothing, and is shown where gradients look masked.
     """
 
     x: torch.Tensor
     offered: torch.Tensor
     errors: tuple[str | None, ...]
+    progressed: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,7 @@ class Oracle:
             self.queries += torch.tensor(list(used), dtype=torch.int64)
         self._before = self.queries.clone()
         self.gradients = torch.zeros(units, dtype=torch.int64)
+        self.zero_gradients = torch.zeros(units, dtype=torch.int64)
 
     @property
     def spent(self) -> torch.Tensor:
@@ -117,10 +118,13 @@ class Oracle:
             raise AccessDenied(f"gradients asked under access `{self.level}`")
         self._count(x.shape[0], units, self._rows)
         if self.level == "white_box" and x.requires_grad:
-            out: torch.Tensor = self._view(x)
+            # A view of this pass alone: a library may forward the same leaf again.
+            shown = x.view_as(x)
+            out: torch.Tensor = self._view(shown)
             if out.requires_grad:
                 rows = x.shape[0]  # the hook must not keep the inputs alive
                 out.register_hook(lambda _: self._count_gradients(rows, units))  # type: ignore[no-untyped-call]
+                shown.register_hook(lambda g: self._count_zeros(g, units))  # type: ignore[no-untyped-call]
             return out
         with torch.no_grad():
             result: torch.Tensor = self._view(x)
@@ -166,6 +170,16 @@ class Oracle:
     def _count_gradients(self, rows: int, units: torch.Tensor | None) -> None:
         self.gradients += self._share(rows, units) * self._rows
 
+    def _count_zeros(self, gradient: torch.Tensor, units: torch.Tensor | None) -> None:
+        """Rows without any slope. Of rows that belong to nobody in particular only all together say something."""
+        zero = ~(gradient.detach() != 0).flatten(1).any(dim=1)
+        if units is not None:
+            self.zero_gradients += torch.bincount(units[zero], minlength=self.units) * self._rows
+        elif len(zero) == self.units:
+            self.zero_gradients += zero * self._rows
+        elif bool(zero.all()):
+            self.zero_gradients += self._share(len(zero), None) * self._rows
+
     def _share(self, rows: int, units: torch.Tensor | None) -> torch.Tensor | int:
         """Rows of each unit; one number where every unit has as many."""
         return -(-rows // self.units) if units is None else torch.bincount(units, minlength=self.units)
@@ -188,6 +202,7 @@ class _UnitView(Oracle):
         self.queries = parent.queries[index : index + 1]
         self._before = parent._before[index : index + 1]
         self.gradients = parent.gradients[index : index + 1]
+        self.zero_gradients = parent.zero_gradients[index : index + 1]
 
 
 class _Door(nn.Module):

@@ -120,7 +120,7 @@ def _print(result: RunResult) -> None:
     from tmlang.report.terminal import result_lines
 
     print()
-    for line in result_lines(result.columns, result.judgements):
+    for line in result_lines(result.columns, result.judgements, result.signs):
         print(line)
     print(f"\nthe evidence and report.html lie in {result.path}")
     print(f"audit it: tmc audit {result.path}")

@@ -26,8 +26,10 @@ class Effort:
     queries: int = 0
     forwards: int = 0
     gradients: int = 0
+    zero_gradients: int = 0
     seconds: float = 0.0
     seed: int | None = None
+    progressed: bool | None = None
 
 
 def _base(evaluation: str, stage: str, unit: Unit) -> Record:
@@ -118,6 +120,8 @@ def attack_row(
         queries=effort.queries,
         forwards=effort.forwards,
         gradients=effort.gradients,
+        zero_gradients=effort.zero_gradients,
+        progressed=effort.progressed,
         seconds=effort.seconds,
         seed=effort.seed,
     )

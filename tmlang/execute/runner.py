@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from tmlang import __version__
+from tmlang.audit import masking
 from tmlang.audit.claims import Judgement, exit_code, judge_plan
 from tmlang.audit.columns import Columns
+from tmlang.audit.masking import Sign
 from tmlang.audit.record import FAILED, Record
 from tmlang.audit.summary import summary
 from tmlang.audit.tally import tally_plan
@@ -36,6 +38,7 @@ from tmlang.execute.workers import Crew, Limits
 from tmlang.execute.world import World
 from tmlang.meaning.threats import Shift
 from tmlang.plan.capability import Capabilities
+from tmlang.plan.invariants import declared_name
 from tmlang.plan.ir import EvaluationPlan, Plan, Stage
 from tmlang.plan.lock import Targets
 from tmlang.plan.passes import DROP_BROKEN
@@ -70,13 +73,15 @@ class RunOptions:
 @dataclass(frozen=True)
 class RunResult:
     """``exit_code``: 0, 3, 4 or 5 (``audit.claims.exit_code``), or :data:`INTERRUPTED`: nothing was sealed then, and
-    the same command goes on. ``path``: the bundle. ``diagnostics``: warnings, and what voids certificates."""
+    the same command goes on. ``path``: the bundle. ``diagnostics``: warnings, and what voids certificates. ``signs``:
+    that gradients are masked."""
 
     exit_code: int
     path: Path
     columns: Mapping[str, Columns] = field(default_factory=dict)
     judgements: tuple[Judgement, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    signs: tuple[Sign, ...] = ()
 
 
 def run(plan: Plan, options: RunOptions, progress: Progress | None = None) -> RunResult:
@@ -162,7 +167,8 @@ class _Runner:
         columns = tally_plan(self.plan, self.records)
         judgements = judge_plan(self.plan, self.records)
         contradicted = list(self._contradictions(columns))
-        self.found += contradicted
+        signs = masking.signs(self.plan, self.records)
+        self.found += [*contradicted, *map(self._told, signs)]
         if not folder.sealed:
             timing = {a.evaluation.name: _timing(a) for a in arenas}
             warnings = [{"code": d.code, "message": d.message} for d in self.found]
@@ -173,7 +179,12 @@ class _Runner:
             self.found += folder.seal(files, self._predicate(judgements))
         complete = all(_complete(e, columns[e.name]) for e in self.plan.evaluations)
         code = exit_code(judgements, complete=complete, contradicted=bool(contradicted))
-        return RunResult(code, folder.path, columns, judgements, tuple(self.found))
+        return RunResult(code, folder.path, columns, judgements, tuple(self.found), signs)
+
+    def _told(self, sign: Sign) -> Diagnostic:
+        """A sign that gradients are masked, as a warning at its evaluation."""
+        origin = next(e.origin for e in self.plan.evaluations if sign.evaluation in (e.name, declared_name(e)))
+        return Diagnostic(sign.code, f"{sign.evaluation}: {sign.name}: {sign.evidence}", origin)
 
     def _predicate(self, judgements: Sequence[Judgement]) -> dict[str, Any]:
         """What the statement says of the files: which plan was run, and what became of its claims."""

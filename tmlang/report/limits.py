@@ -17,7 +17,7 @@ def limits(plan: Plan, evaluation: EvaluationPlan, columns: Columns, records: Se
     """What a reader must not conclude from the numbers of one evaluation."""
     subject = plan.subject(evaluation.subject)
     model = plan.model(subject.model)
-    found = [*_evidence(evaluation, subject, columns, records)]
+    found = [*_evidence(evaluation, subject, plan.space(model.space), columns, records)]
     if isinstance(subject, (Threat, Shift)):
         found += _data(plan.data_set(subject.data), columns)
     if isinstance(subject, Threat):

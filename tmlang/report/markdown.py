@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tmlang.audit.show import DASH
 from tmlang.report.compare import Comparison
 from tmlang.report.mathtext import to_unicode
-from tmlang.report.numbers import NAMES
+from tmlang.report.numbers import NAMES, SIGNS_SAY
 from tmlang.report.view import EvaluationView, View, claims_line
 
 
@@ -48,6 +48,10 @@ def _lines(view: View) -> Iterator[str]:
     yield from ("## Overview", "")
     heads = ("evaluation", *(NAMES[name][0] for name in view.overview_columns), "R in [certified, not broken]")
     yield from _table(heads, [_overview(view, e) for e in view.evaluations])
+    if view.signs:
+        yield from ("## Signs of masked gradients", "", _text(SIGNS_SAY), "")
+        told = [(s.code, s.evaluation, f"**{s.name}**", s.evidence) for s in view.signs]
+        yield from _table(("code", "evaluation", "sign", "evidence"), told)
     for s in view.sweeps:
         yield from (f"## {_text(s.evaluation)} over {_text(s.parameter)}", "")
         if s.contradicted:

@@ -32,6 +32,12 @@ NAMES = {
 """Column -> (heading, what is counted)."""
 
 
+SIGNS_SAY = (
+    "What the records show when searches by gradients fail for the wrong reason. Survival of such searches says little "
+    "here; a search without gradients may find more. None of these is a proof."
+)
+"""What stands above the signs of :mod:`tmlang.audit.masking`."""
+
 MARKS = {"supported": "✓", "refuted": "✗", "undecided": "?", "not_evaluated": "–"}
 """Of a claim's status, where colour alone would not do."""
 

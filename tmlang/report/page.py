@@ -16,7 +16,7 @@ from tmlang.report.examples import COUNTED, FATES
 from tmlang.report.failures import MOST_PICTURES, FailureView
 from tmlang.report.ink import picture_uris, survival_plot, sweep_plot
 from tmlang.report.mathtext import to_html
-from tmlang.report.numbers import MARKS, NAMES
+from tmlang.report.numbers import MARKS, NAMES, SIGNS_SAY
 from tmlang.report.view import EvaluationView, View, claims_line
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -36,6 +36,7 @@ def page(view: View) -> str:
         fates=FATES,
         tally=claims_line(view),
         marks=MARKS,
+        signs_say=SIGNS_SAY,
         names=NAMES,
         plots={e.name: _plot(e) for e in view.evaluations},
         sweep_plots=[sweep_plot(s.parameter, [(r.at, *r.ends) for r in s.rows]) for s in view.sweeps],

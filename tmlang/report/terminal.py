@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tmlang.audit.claims import Judgement, formula
 from tmlang.audit.columns import Columns
+from tmlang.audit.masking import Sign
 from tmlang.audit.show import DASH
 from tmlang.report.numbers import MARKS, NAMES, bounds, headline, number_view, short
 
@@ -20,8 +21,10 @@ _SHOWN = (
 )
 
 
-def result_lines(columns: Mapping[str, Columns], judgements: Sequence[Judgement]) -> Iterator[str]:
-    """A table of the evaluations, what follows for each, and the claims."""
+def result_lines(
+    columns: Mapping[str, Columns], judgements: Sequence[Judgement], signs: Sequence[Sign] = ()
+) -> Iterator[str]:
+    """A table of the evaluations, what follows for each, the signs that gradients are masked, and the claims."""
     shown = [name for name in _SHOWN if any(c.get(name) for c in columns.values())]
     if shown:
         heads = ["", *(NAMES[name][0] for name in shown), "R"]
@@ -35,6 +38,9 @@ def result_lines(columns: Mapping[str, Columns], judgements: Sequence[Judgement]
         median = c.get("median_distance")
         if median is not None:
             yield f"  median distance: {number_view(median).value} of {median.denominator}"
+    if signs:
+        yield ""
+    yield from (f"! {s.code} {s.evaluation}: {s.name}: {s.evidence}" for s in signs)
     if judgements:
         yield ""
     for j in judgements:

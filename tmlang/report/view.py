@@ -11,6 +11,7 @@ from tmlang.audit.bundle import Bundle
 from tmlang.audit.claims import ClaimStatus, Judgement, formula, judge_plan
 from tmlang.audit.columns import Column, Columns
 from tmlang.audit.curves import Sweep, after_each_attack, sweeps
+from tmlang.audit.masking import SIGNS, Sign, signs
 from tmlang.audit.record import Record
 from tmlang.audit.show import exact, interval, percent
 from tmlang.audit.tally import tally_plan, voided_methods
@@ -120,13 +121,15 @@ class EvaluationView:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """``facts``: (heading, (name, value) pairs) of versions, files and machine."""
+    """``signs``: that gradients are masked, read from the records. ``facts``: (heading, (name, value) pairs) of
+    versions, files and machine."""
 
     title: str
     claims: tuple[ClaimView, ...]
     evaluations: tuple[EvaluationView, ...]
     sweeps: tuple[SweepView, ...]
     overview_columns: tuple[str, ...]
+    signs: tuple[Sign, ...]
     warnings: tuple[str, ...]
     untested: tuple[str, ...]
     facts: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
@@ -147,6 +150,7 @@ def view_of(bundle: Bundle) -> View:
         evaluations,
         tuple(_sweep(s) for s in sweeps(plan, records)),
         tuple(number for number in _OVERVIEW if any(columns[e.name].get(number) for e in plan.evaluations)),
+        signs(plan, records),
         _warnings(bundle, plan),
         untested(plan, plan.evaluations),
         _facts(bundle, plan),
@@ -304,7 +308,7 @@ def _contradictions(columns: Columns) -> list[str]:
 def _warnings(bundle: Bundle, plan: Plan) -> tuple[str, ...]:
     found = [f"{code}: {message}" for code, message in plan.warnings]
     told = _json(bundle, "environment.json").get("warnings", [])
-    found += [f"{w['code']}: {w['message']}" for w in told]
+    found += [f"{w['code']}: {w['message']}" for w in told if w["code"] not in SIGNS]
     return tuple(dict.fromkeys(found))
 
 

@@ -142,6 +142,7 @@ class _Walk:
         self.units, self.targets = units, targets
 
     def begin(self, draw: int) -> Climb:
+        self.hunt.began()
         x = self.terrain.start(self.hunt.generators(self.units, draw))
         value, gradient, going = self._look(x, self.units, last=False)
         step = torch.full((len(x), 1), 1.0 if self.terrain.geometry == "l1" else 2.0, dtype=x.dtype)
@@ -175,6 +176,7 @@ class _Walk:
         s.rises += value > s.loss
         s.loss = value
         better = value > s.best_loss
+        self.hunt.came_further(s.units[better])
         column = better[:, None]
         s.best_loss = torch.where(better, value, s.best_loss)
         s.best_x = torch.where(column, s.x, s.best_x)

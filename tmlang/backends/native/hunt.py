@@ -31,6 +31,7 @@ class Hunt:
         self.failed = torch.zeros(len(job.x), dtype=torch.bool)
         self.closed = torch.zeros_like(self.failed)
         self.late = False
+        self.progressed: Tensor | None = None
         self._terrains: dict[int, Terrain] = {}
 
     def terrain(self, branch: int) -> Terrain:
@@ -102,7 +103,17 @@ class Hunt:
             self._settle(at)
         offered = self.failed.clone()
         x = torch.where(offered.reshape(-1, *[1] * (self.x.dim() - 1)), self.x, self.job.x)
-        return Candidates(x, offered, tuple(errors))
+        return Candidates(x, offered, tuple(errors), self.progressed)
+
+    def began(self) -> None:
+        """A run starts that tells of its progress."""
+        if self.progressed is None:
+            self.progressed = torch.zeros_like(self.failed)
+
+    def came_further(self, units: Tensor) -> None:
+        """These units are beyond the start of their run."""
+        if self.progressed is not None:
+            self.progressed[units] = True
 
     def _settle(self, at: Tensor) -> None:
         projection = self.job.sets.rows(at.numpy()).project(self.x[at].numpy())

@@ -30,6 +30,13 @@ RULES = (
     Rule("TM861", "the lock cannot be read"),
     Rule("TM862", "the spec is not what was locked"),
     Rule("TM863", "a library is not the one that was locked"),
+    # Signs that gradients are masked, read from the records.
+    Rule("TM870", "a search without gradients beats them", "warning"),
+    Rule("TM871", "random search beats gradients", "warning"),
+    Rule("TM872", "zero gradients", "warning"),
+    Rule("TM873", "the loss does not fall with steps", "warning"),
+    Rule("TM874", "few steps beat many", "warning"),
+    Rule("TM875", "a larger radius does not reach zero survival", "warning"),
     # A fault of ours, told by the command line.
     Rule("TM890", "tmc failed in a way that no spec should be able to cause"),
 )
