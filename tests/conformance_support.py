@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -15,12 +14,15 @@ import torch
 from backend_support import Case, colours, digits, method, search, threat
 
 from tmlang.backends.contract import BackendRefusal, Candidates, Job
-from tmlang.meaning.threats import Threat
+from tmlang.meaning.threats import Goal, Threat
 from tmlang.meaning.values import Distance
 from tmlang.plan.asked import misfits
 from tmlang.plan.capability import Capabilities, Method
 
 F1 = Fraction(1)
+
+COMPILED = tuple(f"foolbox.{norm}BrendelBethgeAttack" for norm in ("L0", "L1", "L2", "Linfinity"))
+"""Methods that compile for half a minute of every process: their rows run in the nightly command."""
 
 SHORT: dict[str, dict[str, Any]] = {
     "torchattacks.Square": {"n_queries": Fraction(80)},
@@ -34,10 +36,15 @@ SHORT: dict[str, dict[str, Any]] = {
     "torchattacks.EADL1": {"binary_search_steps": Fraction(3), "max_iterations": Fraction(40), "initial_const": F1},
     "torchattacks.EADEN": {"binary_search_steps": Fraction(3), "max_iterations": Fraction(40), "initial_const": F1},
     "torchattacks.DeepFool": {"steps": Fraction(12)},
+    "torchattacks.SparseFool": {"steps": Fraction(3)},
+    "torchattacks.OnePixel": {"steps": Fraction(6)},
+    "foolbox.L0FMNAttack": {"steps": Fraction(50)},
+    "foolbox.NewtonFoolAttack": {"steps": Fraction(50)},
     "native.fab_targeted": {"steps": Fraction(15), "targets": Fraction(4)},
     "native.coordinates": {"restarts": Fraction(1), "rounds": Fraction(12)},
     "native.apgd": {"steps": Fraction(25)},
     "native.apgd_targeted": {"steps": Fraction(10), "targets": Fraction(3)},
+    "native.patch_pgd": {"steps": Fraction(12), "step_size": Distance(Fraction(1, 8), "px"), "places": Fraction(3)},
     "native.square": {"queries": Fraction(80)},
     "foolbox.BoundaryAttack": {"steps": Fraction(40), "start_directions": Fraction(50)},
     "foolbox.HopSkipJumpAttack": {
@@ -53,12 +60,19 @@ SHORT: dict[str, dict[str, Any]] = {
         "initial_const": Fraction(1),
     },
     "foolbox.EADAttack": {"binary_search_steps": Fraction(3), "steps": Fraction(40), "initial_const": F1},
+    "foolbox.GenAttack": {"steps": Fraction(12), "population": Fraction(6)},
+    "foolbox.PointwiseAttack": {"start_directions": Fraction(50), "l2_binary_search": False},
+    "foolbox.SaltAndPepperNoiseAttack": {"steps": Fraction(60)},
+    "foolbox.LinearSearchBlendedUniformNoiseAttack": {"directions": Fraction(50), "steps": Fraction(30)},
+    "foolbox.LinearSearchContrastReductionAttack": {"steps": Fraction(20)},
+    "foolbox.GaussianBlurAttack": {"steps": Fraction(20)},
     "foolbox.VirtualAdversarialAttack": {"steps": Fraction(5)},
     "foolbox.L2DeepFoolAttack": {"steps": Fraction(12)},
     "foolbox.LinfDeepFoolAttack": {"steps": Fraction(12)},
     "foolbox.L2PGD": {"steps": Fraction(20)},
     "foolbox.LinfPGD": {"steps": Fraction(20)},
 }  # fmt: skip
+SHORT |= {m: {"steps": Fraction(25), "lr": Fraction(1, 10), "start_directions": Fraction(50)} for m in COMPILED}
 """Settings that make slow methods quick: what is tested here does not hang on their strength."""
 
 WEAK = {
@@ -82,8 +96,11 @@ NEAREST = {"torchattacks.FAB", "native.fab_targeted"}
 """Methods within a radius that stay near, and draw only in later restarts, for what still stands."""
 
 CASES = {"digits": digits, "colours": colours, "squares": lambda: colours(8)}
-RADII = {"digits": {"linf": Fraction(1, 10), "l2": Fraction(1), "l1": Fraction(4)}}
-RADII["colours"] = RADII["squares"] = {norm: radius * 100 for norm, radius in RADII["digits"].items()}
+COUNTS = {"l0": Fraction(6), "pixels_changed": Fraction(5)}
+PATCHES = {"patch": Fraction(4)}
+LENGTHS = {"linf": Fraction(1, 10), "l2": Fraction(1), "l1": Fraction(4)}
+WIDE = {norm: radius * 100 for norm, radius in LENGTHS.items()} | COUNTS | PATCHES
+RADII = {"digits": LENGTHS | COUNTS | PATCHES, "colours": WIDE, "squares": WIDE}
 """Radii at which some units fail and some do not."""
 
 
@@ -91,6 +108,16 @@ def rows(role: str) -> list[Method]:
     """Every built method of a role that searches or proves a kind of set (a replay takes its file instead)."""
     methods = [m for m in Capabilities().methods() if m.role == role and m.status == "available" and m.norms]
     return [m for m in methods if all(a.type != "file" for a in m.arguments.values())]
+
+
+def kinds(row: Method) -> list[str]:
+    """The kinds of ball that a row is tried on: a count where it knows no length, a patch where it knows no ball."""
+    return next(filter(None, ([n for n in some if n in row.norms] for some in (LENGTHS, COUNTS, PATCHES))))
+
+
+def first(path: str) -> str:
+    """The kind of ball that a method is tried on when one will do."""
+    return kinds(method(path))[0]
 
 
 def refusals(method: Method, *features: str) -> tuple[Any, ...]:
@@ -103,12 +130,14 @@ def refusals(method: Method, *features: str) -> tuple[Any, ...]:
     return ()
 
 
-def searches(*, refused: bool = True, norms: Iterable[str] = ("linf", "l2", "l1")) -> list[Any]:
+def searches(*, refused: bool = True) -> list[Any]:
     """Parameters (path, norm, case) for every attack row, refused norms as expected failures."""
     found = []
     for row in rows("attack"):
-        for norm in norms:
-            if norm in row.norms or (refused and norm in row.refused):
+        for norm in (*LENGTHS, *COUNTS, *PATCHES):
+            # Counts and patches are kept from native's searches by the matcher alone.
+            refusable = norm in LENGTHS or (norm in COUNTS and row.backend != "native")
+            if norm in kinds(row) or (refused and norm in row.refused and refusable):
                 marks = refusals(row, norm)
                 found += [
                     pytest.param(row.path, norm, c, marks=marks, id=f"{row.path}-{norm}-{c}") for c in fitting(row)
@@ -124,7 +153,9 @@ def fitting(row: Method) -> list[str]:
 
 
 def expected(path: str, strong: float, some: float) -> float:
-    """``strong`` of methods that follow gradients to the failure, ``some`` of all others."""
+    """``strong`` of methods that follow gradients to the failure, ``some`` of all others that ask the model at all."""
+    if method(path).access == "nothing":
+        return 0
     return strong if method(path).access == "white_box" and path not in WEAK else some
 
 
@@ -171,7 +202,11 @@ def long_steps(path: str, radius: Fraction) -> dict[str, Any]:
 def watched(
     path: str, case: Case, threat: Threat, *, seeds: int = 0, arguments: dict[str, Any] | None = None, **changes: Any
 ) -> Outcome:
-    """One short search of the first eight units. ``changes`` go to the job."""
+    """One short search of the first eight units, towards the next class where a method needs a target. ``changes`` go
+    to the job."""
+    if "untargeted" not in method(path).goals and "target" not in changes:
+        changes["target"] = next_classes(case)
+        threat = replace(threat, goal=Goal("class", target="0"))
     job = case.job(threat, rows=slice(8), seeds=seeds, **changes)
     torch.manual_seed(11)
     np.random.seed(12)
@@ -180,6 +215,11 @@ def watched(
     start = {"random_start": True} if "random_start" in method(path).arguments else {}
     candidates = search(path, case, job, **start, **SHORT.get(path, {}), **(arguments or {}))
     return Outcome(case, job, candidates, before, world(case))
+
+
+def next_classes(case: Case) -> list[int]:
+    """A target for each of the first eight units: the class behind its own."""
+    return [(int(y) + 1) % len(case.spec.classes) for y in case.y[:8]]
 
 
 @cache

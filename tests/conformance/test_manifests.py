@@ -41,6 +41,16 @@ def test_every_argument_of_the_library_is_known_or_refused(method: Method) -> No
     assert set(method.arguments) - OURS <= theirs
 
 
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_every_attack_of_the_library_is_a_method_or_says_why_not(name: str) -> None:
+    library, backend = importlib.import_module(LIBRARIES[name]), Capabilities().backend(name)
+    assert backend is not None
+    theirs = {n: c for n, c in vars(library).items() if inspect.isclass(c) and n[0].isupper() and n != "Attack"}
+    assert len(theirs) > 35
+    ours = {theirs[m.symbol] for m in backend.methods.values()}
+    assert {n for n, c in theirs.items() if c not in ours} == set(backend.not_offered)
+
+
 @pytest.mark.parametrize("method", attacks())
 def test_defaults_are_the_librarys(method: Method) -> None:
     for name, parameter in parameters(method).items():

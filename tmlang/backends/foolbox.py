@@ -6,12 +6,13 @@ whatever the radius. Both are projected onto the threat's set behind it and deci
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import torch
 
-from tmlang.backends.library import Door, LibraryAttack, Search
+from tmlang.backends.library import Best, Door, LibraryAttack, Search
 
 
 def _library(name: str = "foolbox") -> Any:
@@ -53,9 +54,22 @@ class Minimal(LibraryAttack):
         return getattr(_library().attacks, self.row.symbol)(**arguments)
 
 
-class Decisions(Minimal):
-    """A minimizing attack on labels alone. It starts where uniform noise, blended in, first fails; units that fail
-    already or for which no noise does sit the walk out, since one of them would end it for the whole batch."""
+class Remembered(Minimal):
+    """A minimizing attack that loses what it has found: where its last point is no number, since it divides by a
+    gradient that has underflowed, the nearest failure counts that the model was shown."""
+
+    def run(self, search: Search) -> torch.Tensor:
+        door, held = search.door, search.frame
+        best = door.best = door.best or Best(held.values(search.z.reshape(-1, *door.shape)))
+        found = super().run(search)
+        kept = held.inverse(best.x).reshape(found.shape)
+        lost = ~torch.isfinite(found).flatten(1).all(dim=1)
+        return torch.where(lost.reshape(-1, 1, 1, 1), kept, found)
+
+
+class Started(Minimal):
+    """A minimizing attack that walks from a failure. It starts where uniform noise, blended in, first fails; units that
+    fail already or for which no noise does sit the walk out, since one of them would end it for the whole batch."""
 
     def run(self, search: Search) -> torch.Tensor:
         door, model, criterion = search.door, _model(search), _criterion(search)
@@ -71,8 +85,9 @@ class Decisions(Minimal):
         found = search.z.clone()
         if len(walking):
             door.only(walking)
+            those = _criterion(replace(search, labels=search.labels[walking]))
             found[walking] = self._attack(search, arguments).run(
-                model, search.z[walking], criterion, starting_points=start[walking]
+                model, search.z[walking], those, starting_points=start[walking]
             )
         return found
 

@@ -175,7 +175,7 @@ def _domain(sets: ThreatSet) -> tuple[Tensor, Tensor]:
 
 def _reach(sets: ThreatSet, ball: Ball | Anything | None, widest: float) -> tuple[float | None, str]:
     """The radius in units of ``widest``, rounded inward, and the norm of the ball (``l2_rms <= r`` is
-    ``l2 <= r sqrt(d)``)."""
+    ``l2 <= r sqrt(d)``); a count has no unit."""
     if ball is None:
         assert sets.threat.minimize is not None
         return None, sets.threat.minimize[0]
@@ -183,6 +183,8 @@ def _reach(sets: ThreatSet, ball: Ball | Anything | None, widest: float) -> tupl
         return 1.0, "linf"
     if ball.norm == "l2_rms":
         return math.nextafter(float(_radius(ball)) * math.sqrt(sets.space.size) / widest, 0.0), "l2"
+    if ball.norm in ("l0", "pixels_changed"):
+        return float(math.floor(_radius(ball))), ball.norm
     return round_down(_radius(ball) / Fraction(widest), "float64"), ball.norm
 
 

@@ -2,11 +2,13 @@
 
 The library's traps (measured on 3.5.1): fixed-radius attacks overshoot by an ulp (we project), APGD and Square reset
 the global seed (we restore it and pass ours), the norm hangs on an argument (set from the threat), the normalization
-switch double-normalizes (never used), the training flag is set on what it is given (a door).
+switch double-normalizes (never used), the training flag is set on what it is given (a door), and JSMA without a target
+aims at label + 1 modulo ten (it is always given one).
 """
 
 from __future__ import annotations
 
+from math import ceil, isqrt
 from typing import Any
 
 import torch
@@ -18,12 +20,14 @@ class Attack(LibraryAttack):
     """An attack within a radius, or (a row without a ``radius_argument``) one that looks for the nearest failure."""
 
     def run(self, search: Search) -> torch.Tensor:
+        return self.aimed(search, search.labels, targeted=search.door.targeted)
+
+    def aimed(self, search: Search, labels: torch.Tensor, *, targeted: bool) -> torch.Tensor:
+        """The library's attack away from ``labels`` (n,), or towards them."""
         import torchattacks
 
         row = self.row
-        ours: dict[str, Any] = {}
-        if row.radius_argument:
-            ours[row.radius_argument] = search.frame.radius
+        ours = self.budget(search)
         if row.norm_argument:
             ours[row.norm_argument] = row.norm_names[search.frame.norm]
         if row.seed_argument:
@@ -31,7 +35,49 @@ class Attack(LibraryAttack):
         if "n_classes" in row.run_arguments:
             ours["n_classes"] = search.door.oracle.classes
         attack = getattr(torchattacks, row.symbol)(search.door, **search.arguments, **ours)
-        if search.door.targeted:
+        if targeted:
             attack.set_mode_targeted_by_label(quiet=True)
-        found: torch.Tensor = attack(search.z, search.labels)
+        found: torch.Tensor = attack(search.z, labels)
         return found
+
+    def budget(self, search: Search) -> dict[str, Any]:
+        """The threat's radius as the library takes it."""
+        return {self.row.radius_argument: search.frame.radius} if self.row.radius_argument else {}
+
+
+class Saliency(Attack):
+    """JSMA, which needs a target: without one in the threat, the likeliest of the wrong classes."""
+
+    def run(self, search: Search) -> torch.Tensor:
+        if search.door.targeted:
+            return super().run(search)
+        with torch.no_grad():
+            scores = search.door(search.z)
+        likeliest = scores.scatter(1, search.labels[:, None], -torch.inf).argmax(dim=1)
+        return self.aimed(search, likeliest, targeted=True)
+
+    def budget(self, search: Search) -> dict[str, Any]:
+        # It changes two features in each of ceil(size * gamma / 2) steps: half a step below keeps the ceiling exact.
+        steps = ceil(_count(search) / 2)
+        return {"gamma": (2 * steps - 1) / search.z[0].numel()}
+
+
+class Pixels(Attack):
+    """OnePixel, which takes the number of pixels."""
+
+    def budget(self, search: Search) -> dict[str, Any]:
+        return {"pixels": _count(search)}
+
+
+class Rearranged(Attack):
+    """Pixle, which copies the pixels of a patch: one no larger than the ball allows pixels to change."""
+
+    def budget(self, search: Search) -> dict[str, Any]:
+        sides = (1, isqrt(_count(search)))
+        return {"x_dimensions": sides, "y_dimensions": sides}
+
+
+def _count(search: Search) -> int:
+    """The radius of a ball that counts; the library knows no ball without any change."""
+    assert search.frame.radius is not None
+    return max(1, int(search.frame.radius))

@@ -84,7 +84,7 @@ def _facts(method: Method) -> list[str]:
     if needs := _needs(method):
         facts.append(f"* needs inputs that are {needs}")
     if method.minimal:
-        facts.append("* looks for the nearest failure, which is read at the threat's radius")
+        facts.append("* knows no radius: what it finds counts if it lies within the threat's")
     if method.steps is not None:
         facts.append(f"* sees through the steps {', '.join(method.steps) or 'none'}")
     facts += [f"* carries {how}: {', '.join(keys)}" for how, keys in _grouped(method.carries).items()]
