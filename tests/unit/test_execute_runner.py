@@ -317,10 +317,7 @@ def test_a_proofs_witness_is_within_access_only_if_the_threat_grants_as_much(run
 
 def test_what_cannot_be_run_yet_says_so(runs: Runs) -> None:
     rows = data(runs.folder, X, Y)
-    for threat in (
-        replace(THREAT, perturbation="universal"),
-        replace(THREAT, success=Success("single_draw", draws=3)),
-    ):
+    for threat in (replace(THREAT, success=Success("single_draw", draws=3)),):
         made = plan(runs.folder, rows, [stage("up")], threat=threat)
         with pytest.raises(Stop) as stopped:
             runs(made, up=moved((0.0, 0.0)))
@@ -443,3 +440,26 @@ def test_an_original_outside_its_own_set_stops_before_anything(runs: Runs) -> No
         runs(plan(runs.folder, rows, [stage("up")]), up=moved((0.0, 0.0)))
     assert stopped.value.diagnostics[0].code == "TM720"
     assert SPACE.originals == "comply"
+
+
+def test_a_universal_perturbation_is_one_for_all(runs: Runs) -> None:
+    """The same change for every unit counts; a change for each is an error of the stage, on every unit."""
+    rows, threat = data(runs.folder, X, Y), replace(THREAT, perturbation="universal", fitted_on="rows")
+    fitted: list[int] = []
+
+    def apart(job: Job) -> Candidates:
+        assert job.fit is not None
+        fitted.append(len(job.fit.x))
+        return offer(job.x + torch.arange(1, len(job.x) + 1).reshape(-1, 1) / 64)
+
+    made = plan(runs.folder, rows, [stage("up")], threat=threat)
+    one = runs(made, batch=1, up=moved((0.125, 0.125)))
+    assert runs.row("1", "up").counted_failure
+    assert column(one, "survival") == (Fraction(1, 2), Fraction(1, 2))
+    made = plan(runs.folder, rows, [stage("two")], threat=threat)
+    result = runs(made, "out2", two=apart)
+    searched = [r for r in runs.rows("out2") if r.stage == "two"]
+    assert {(r.status, r.message) for r in searched} == {("error", searched[0].message)}
+    assert "one perturbation" in (searched[0].message or "")
+    assert column(result, "survival") == (0, Fraction(3, 4))
+    assert fitted == [len(X)]

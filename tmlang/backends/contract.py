@@ -32,6 +32,19 @@ class BackendRefusal(Exception):
 
 
 @dataclass(frozen=True)
+class Fit:
+    """The units of the data that a universal perturbation is ``fitted on``, as a :class:`Job` has its own. ``seed`` is
+    the stage's."""
+
+    oracle: Oracle
+    sets: ThreatSet
+    x: torch.Tensor
+    y: torch.Tensor
+    target: torch.Tensor | None
+    seed: int
+
+
+@dataclass(frozen=True)
 class Job:
     """A batch of units for one stage. All tensors are on the CPU unless the oracle's device says otherwise.
 
@@ -40,7 +53,8 @@ class Job:
     derived from (run, unit, stage, restart): a backend that draws must draw from these and from nothing else.
     ``oracle``: the only way to the model; it grants what the access level allows and counts rows.
     ``deadline``: ``time.monotonic()`` value after which the backend returns what it has, or ``None``.
-    ``read`` gives the bytes of a file that an argument names, their hash checked.
+    ``read`` gives the bytes of a file that an argument names, their hash checked. ``fit``: the examples that a universal
+    perturbation is fitted on; every candidate must then be made of one perturbation.
     """
 
     oracle: Oracle
@@ -54,6 +68,7 @@ class Job:
     deadline: float | None = None
     through: tuple[str, Mapping[str, Any]] | None = None
     read: Callable[[Artifact], bytes] | None = None
+    fit: Fit | None = None
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class Facts:
 def recheck(
     candidates: Candidates, sets: ThreatSet, evaluator: Evaluator, failure: Predicate
 ) -> tuple[tuple[Facts, ...], ...]:
-    """One or two rows per unit, in order.
+    """One or two rows per unit, in order; one under a universal perturbation, which a projection would change.
 
     ``error``: the search failed on the unit, or gave an array of another shape, or the object gives no decision on a
     valid input. ``none``: nothing offered; the original itself is no candidate. ``unstable``: replays disagree.
@@ -91,7 +91,7 @@ def recheck(
     for i, facts in zip(offered, _rows(x[offered], sets.rows(offered), evaluator, failure, offered), strict=True):
         rows[i] = [facts]
     outside = np.array([i for i in offered if rows[i][0].status == "invalid"], np.int64)
-    if len(outside):
+    if len(outside) and sets.threat.perturbation != "universal":
         projection = sets.rows(outside).project(x[outside])
         kept = outside[projection.inside]
         again = _rows(projection.x[projection.inside], sets.rows(kept), evaluator, failure, kept, projected=True)

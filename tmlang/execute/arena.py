@@ -14,6 +14,7 @@ from tmlang.backends.threatset import ThreatSet
 from tmlang.diagnostics.model import Diagnostic, has_errors
 from tmlang.diagnostics.stop import stop
 from tmlang.execute.confirm import Confirmation, Confirmed
+from tmlang.execute.fitting import Fitting, fitting
 from tmlang.execute.probes import probe_all, probe_range
 from tmlang.execute.properties import make_box
 from tmlang.execute.rows import clean_row
@@ -31,8 +32,9 @@ class Arena:
     """``units`` of one evaluation and, row-aligned, their ``sets``, originals ``x``, labels ``y`` and ``target``
     (``None`` untargeted). ``reviewed``: per unit whether its label was (``None``: the truth is no review).
     ``surrogates``: the models that candidates are transferred from. ``confirmation``: how witnesses of a random object
-    are confirmed. ``asserts``: it is about a property, and an original that fails is a witness. ``searching`` and
-    ``replaying`` add up the seconds of the stages and of the recheck."""
+    are confirmed. ``fitting``: what a universal perturbation is fitted on. ``asserts``: it is about a property, and an
+    original that fails is a witness. ``searching`` and ``replaying`` add up the seconds of the stages and of the
+    recheck."""
 
     evaluation: EvaluationPlan
     threat: Threat
@@ -46,6 +48,7 @@ class Arena:
     clean_seconds: float
     surrogates: tuple[Attacked, ...] = ()
     confirmation: Confirmation | None = None
+    fitting: Fitting | None = None
     asserts: bool = False
     searching: float = 0.0
     replaying: float = 0.0
@@ -64,6 +67,10 @@ class Arena:
         """(example, class) for every unit that has a target."""
         classes = self.attacked.model.classes
         return tuple((u.example, classes[u.target]) for u in self.units if u.target is not None)
+
+    def examples(self) -> tuple[str, ...]:
+        """The ids of the examples, each once, in the order of the data."""
+        return tuple(dict.fromkeys(u.example for u in self.units))
 
     def clean_kept(self) -> list[np.ndarray | None]:
         """Per unit the original (*shape) where its own row keeps it: one that violates a property."""
@@ -94,7 +101,6 @@ def carried(subject: Subject, evaluation: EvaluationPlan) -> Threat:
     threat = subject
     single = threat.success is not None and threat.success.kind == "single_draw"
     for what, present in (
-        ("a universal perturbation", threat.perturbation == "universal"),
         ("draws of nature", threat.nature is not None),
         ("success on a single draw", single),
     ):
@@ -134,6 +140,7 @@ def make_arena(evaluation: EvaluationPlan, world: World) -> tuple[Arena | None, 
     units = make_units(threat, attacked, data, passed)
     arena = _aligned(evaluation, threat, attacked, units, sets, data, world, passed.seconds)
     arena.confirmation = confirmation
+    arena.fitting = fitting(threat, attacked, world)
     arena.surrogates = tuple(world.model(name) for name in threat.access.surrogates)
     return arena, found
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from tmlang.audit.units import branch_names
-from tmlang.backends.contract import Job
+from tmlang.backends.contract import Fit, Job
 from tmlang.backends.deployed import Expectation
 from tmlang.backends.oracle import Oracle
 from tmlang.execute.arena import Arena
@@ -91,7 +91,25 @@ class JobMaker:
             deadline=self.deadline,
             through=None if through is None else (through.name, dict(through.args)),
             read=self.read,
+            fit=self._fit(),
         )
+
+    def _fit(self) -> Fit | None:
+        """What a universal perturbation is fitted on; its queries are nobody's."""
+        arena = self.arena
+        if arena.fitting is None or self.stage.role != "attack":
+            return None
+        given = arena.fitting
+        oracle = Oracle(
+            arena.attacked.deployed,
+            arena.attacked.decision,
+            classes=len(arena.attacked.model.classes),
+            level=self.stage.access,
+            units=len(given.x),
+            view=self._view(arena.attacked),
+        )
+        seed = derive(arena.seed, "universal", self.stage.label, self.repeat)
+        return Fit(oracle, given.sets, given.x, given.y, given.target, seed)
 
     def _oracle(self, units: int, used: Sequence[int]) -> Oracle:
         attacked, access = self.arena.attacked, self.arena.threat.access

@@ -58,7 +58,7 @@ class RunOptions:
     """``out``: the folder of the bundle; ``None`` makes ``runs/<name>-<identity>``. ``sources``: the texts of the
     spec's files, which go into the bundle. ``batch_size`` ``None``: :data:`BATCH`, or what fits. ``limits``: in how
     many processes methods are called, and what a call may take. ``targets``: of every example by evaluation, where a
-    lock holds the run to them."""
+    lock holds the run to them; ``lock``: that lock's hash."""
 
     out: Path | None = None
     name: str = "run"
@@ -68,6 +68,7 @@ class RunOptions:
     limits: Limits = field(default_factory=Limits)
     sources: Mapping[str, str] = field(default_factory=dict)
     targets: Mapping[str, Targets] = field(default_factory=dict)
+    lock: str | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,8 @@ class _Runner:
         arenas = [self._arena(evaluation.name) for evaluation in self.plan.evaluations]
         self._frozen()
         sizes = {a.evaluation.name: self._batch_size(a) for a in arenas}
-        named = identity(self.plan, self.world, sizes)
+        examples = {a.evaluation.name: a.examples() for a in arenas}
+        named = identity(self.plan, self.world, sizes, examples, self.options.lock)
         folder = RunFolder.open(self.plan, named, self.options.out, self.options.name, self.options.sources)
         self.folder, self.records = folder, folder.bundle.records()
         if self.records:
@@ -158,6 +160,8 @@ class _Runner:
             self.warn([Diagnostic("TM728", text, next(iter(unfrozen.values())).origin, help=help)])
 
     def _batch_size(self, arena: Arena) -> int:
+        if arena.fitting is not None:
+            return max(1, len(arena.units))  # one perturbation is judged as one
         fits = max(1, min(BATCH, _NUMBERS // max(1, arena.sets.space.size)))
         return self.options.batch_size or fits
 
@@ -192,7 +196,7 @@ class _Runner:
             {"text": j.claim.text, "identity": claim_identity(self.plan, j.claim), "status": j.status}
             for j in judgements
         ]
-        return {"tmlang": __version__, "plan": plan_hash(self.plan), "claims": claims}
+        return {"tmlang": __version__, "plan": plan_hash(self.plan), "lock": self.options.lock, "claims": claims}
 
     def _contradictions(self, columns: Mapping[str, Columns]) -> Iterator[Diagnostic]:
         """TM823 for every certificate that a witness contradicts beyond its stated gap."""

@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any, cast
 
+import numpy as np
 import torch
 
 from tmlang.audit.record import Record, Verdict
 from tmlang.backends.contract import BackendRefusal, Candidates, Certifier, Corruption, Job, Search, Verdicts
 from tmlang.backends.failure import Failure
 from tmlang.backends.recheck import Facts, recheck
+from tmlang.backends.shared import is_shared
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.arena import Arena
 from tmlang.execute.confirm import Confirmed
@@ -83,6 +85,8 @@ class StageRun:
             return fault_of(name, fault)
         if not isinstance(outcome, Candidates if self.stage.role == "attack" else Verdicts):
             return Fault("error", f"{name} returned a {type(outcome).__name__}", final=True)
+        if isinstance(outcome, Candidates) and searched.job.fit is not None and not _one_for_all(outcome, searched.job):
+            return Fault("error", f"what {name} offers is not made of one perturbation", final=True)
         return outcome
 
     def _decided(
@@ -255,6 +259,14 @@ def _restart(searched: Searched) -> None:
     torch.manual_seed(seed)
     searched.attacked.deployed.reseed(seed)
     searched.attacked.straight_through.reseed(seed)
+
+
+def _one_for_all(candidates: Candidates, job: Job) -> bool:
+    """Whether what is offered could come of one perturbation; a wrong shape is told of later."""
+    if candidates.x.shape != job.x.shape or len(candidates.offered) != len(job.x):
+        return True
+    at = np.flatnonzero(candidates.offered.cpu().numpy())
+    return not len(at) or is_shared(job.sets.rows(at), candidates.x.detach().cpu().numpy()[at])
 
 
 def _nothing(job: Job) -> Candidates:

@@ -78,7 +78,7 @@ def _at(
 
 def _planned(evaluation: Evaluation, name: str, subject: Subject, matcher: Matcher) -> EvaluationPlan:
     matches = [(call, match) for call in _calls(evaluation, subject) if (match := matcher.match(call, subject))]
-    matcher.look_at_all(matches, subject, evaluation.curves)
+    matcher.look_at_all(matches, subject, evaluation)
     stages = [_stage(name, call, match, subject) for call, match in matches]
     return EvaluationPlan(
         name=name,

@@ -12,7 +12,7 @@ from math import inf
 from tmlang.base.frozen import dataclass
 from tmlang.diagnostics.model import Diagnostic, Edit, Fix, Label, has_errors
 from tmlang.diagnostics.suggest import either, listed, nearest
-from tmlang.meaning.evaluations import Curve, Program, StageCall
+from tmlang.meaning.evaluations import Curve, Evaluation, Program, StageCall
 from tmlang.meaning.models import Model
 from tmlang.meaning.threats import Shift, Subject, Threat
 from tmlang.meaning.values import Call, Value
@@ -97,14 +97,13 @@ class Matcher:
             self._reach(method, stage.call, subject, resolution.numbers())
         return Match(method, arguments, tuple(resolution.numbers().items()), carried.lowering, carried.reasons)
 
-    def look_at_all(
-        self, matches: Sequence[tuple[StageCall, Match]], subject: Subject, curves: Sequence[Curve]
-    ) -> None:
+    def look_at_all(self, matches: Sequence[tuple[StageCall, Match]], subject: Subject, evaluation: Evaluation) -> None:
         """What only the stages of an evaluation together show, or its curves."""
         for call, match in matches:
             if match.method.evidence == "probabilistic" and isinstance(subject, Threat):
-                self._draws(call.call, match, subject, curves)
+                self._draws(call.call, match, subject, evaluation.curves)
         attacks = [(call, match) for call, match in matches if match.method.role == "attack"]
+        self._one_perturbation([call for call, _ in attacks], subject, evaluation)
         if not attacks or not isinstance(subject, Threat) or any(m.method.access != "white_box" for _, m in attacks):
             return
         call, match = attacks[0]
@@ -248,6 +247,20 @@ class Matcher:
                 notes=(f"{number(reach)} = " + " or ".join(method.reach),),
                 help="take more or longer steps: a weak search would pass for a strong model",
             )
+
+    def _one_perturbation(self, attacks: Sequence[StageCall], subject: Subject, evaluation: Evaluation) -> None:
+        """A universal threat counts what one perturbation breaks."""
+        if not isinstance(subject, Threat) or subject.perturbation != "universal":
+            return
+        if len(attacks) > 1:
+            said = f"{attacks[1].call.name} finds a second perturbation, and `{subject.name}` is about one for all"
+        elif attacks and evaluation.repeats > 1:
+            said = f"{evaluation.repeats} repeats find as many perturbations, and `{subject.name}` is about one for all"
+        else:
+            return
+        note = "what either of two perturbations breaks is broken by no single one of them"
+        help = "give every search (and every seed) an evaluation of its own, and compare these"
+        self._say("TM520", said, attacks[-1 if len(attacks) == 1 else 1].call, notes=(note,), help=help)
 
     def _draws(self, call: Call, match: Match, threat: Threat, curves: Sequence[Curve]) -> None:
         """What a probabilistic certificate can never reach with its draws, and whether it means the model's noise."""

@@ -13,6 +13,7 @@ from tmlang.backends.native.hunt import Hunt
 from tmlang.backends.native.losses import Loss, loss_of
 from tmlang.backends.native.pgd import ascend
 from tmlang.backends.native.terrain import Terrain
+from tmlang.backends.native.universal import shared_search
 from tmlang.backends.projection import placed, placements
 
 if TYPE_CHECKING:
@@ -23,13 +24,16 @@ Tensor = torch.Tensor
 
 class PatchPGD:
     """``native.patch_pgd``: the ``places`` placements whose pixels the loss depends on most at the original, one after
-    the other; at each the content starts at random. A patch at one place has one placement."""
+    the other; at each the content starts at random. A patch at one place has one placement. A universal patch is fitted
+    on the declared examples and pasted into all others."""
 
     def __init__(self, row: Method) -> None:
         self.row = row
 
     def search(self, job: Job) -> Candidates:
         loss = loss_of(job, word(job.arguments["loss"]))
+        if job.threat.perturbation == "universal":
+            return shared_search(job, loss, whole(job.arguments["places"]))
         hunt = Hunt(job)
         for branch in range(len(job.sets.branches)):
             units = hunt.open()

@@ -11,6 +11,7 @@ from tmlang.backends.native.arguments import in_radii, whole, word
 from tmlang.backends.native.hunt import Hunt
 from tmlang.backends.native.losses import Loss, loss_of
 from tmlang.backends.native.terrain import Terrain
+from tmlang.backends.native.universal import shared_search
 
 if TYPE_CHECKING:
     from tmlang.plan.capability import Method
@@ -19,13 +20,16 @@ Tensor = torch.Tensor
 
 
 class PGD:
-    """``native.pgd``: ``restarts`` runs of ``steps`` steps of length ``step_size`` in every branch."""
+    """``native.pgd``: ``restarts`` runs of ``steps`` steps of length ``step_size`` in every branch; of a universal
+    perturbation one run, from nothing, on what it is fitted on."""
 
     def __init__(self, row: Method) -> None:
         self.row = row
 
     def search(self, job: Job) -> Candidates:
         loss = loss_of(job, word(job.arguments["loss"]))
+        if job.threat.perturbation == "universal":
+            return shared_search(job, loss, 1)
         hunt = Hunt(job)
         branches = len(job.sets.branches)
         for restart in range(whole(job.arguments["restarts"])):
@@ -49,10 +53,13 @@ def ascend(hunt: Hunt, terrain: Terrain, units: Tensor, x: Tensor, loss: Loss) -
         with torch.set_grad_enabled(k < steps):
             seen, going = hunt.look(shown, units)
             value = loss(seen, job.y[units], None if job.target is None else job.target[units])
-        if k == steps or not bool(going.any()):
+        if k == steps:
             return
+        # Of a unit that just failed too: what a unit costs does not depend on the others of its batch.
         gradient = torch.autograd.grad(value.sum(), shown)[0].reshape(x.shape)
         if not bool(going.all()):
             rows = torch.nonzero(going).flatten()
+            if not len(rows):
+                return
             x, gradient, units, terrain = x[rows], gradient[rows], units[rows], terrain.rows(rows)
         x = terrain.project(x + step * terrain.ascent(x, gradient))

@@ -61,6 +61,8 @@ class Terrain:
     length: Tensor
     levels: tuple[Levels, ...]
     shape: tuple[int, ...]
+    ends: tuple[Any, Any]
+    """The least and the greatest value of each coordinate of the domain."""
 
     @classmethod
     def of(cls, sets: ThreatSet, branch: int, dtype: torch.dtype, *, placed: bool = False) -> Terrain:
@@ -89,7 +91,15 @@ class Terrain:
         metric = geometry == "l1" and kinds[0].weights is not None
         radii = (per_coordinate[None] if geometry == "linf" or metric else length.reshape(1, 1)).to(dtype)
         own = torch.full((1, 1), float(kinds[0].bound), dtype=dtype) if metric else radii
-        return cls(replace(region, balls=balls), geometry, radii, own, levels, sets.space.shape)
+        return cls(
+            replace(region, balls=balls),
+            geometry,
+            radii,
+            own,
+            levels,
+            sets.space.shape,
+            (sets.domain.low, sets.domain.high),
+        )
 
     def rows(self, at: Tensor) -> Terrain:
         """Some of the units, in that order."""

@@ -22,4 +22,5 @@ RULES = (
     Rule("TM517", "attacks that look for the nearest failure are asked at a radius", "warning"),
     Rule("TM518", "the method is known to miss failures", "warning"),
     Rule("TM519", "the attacks together are too weak to say anything", "warning"),
+    Rule("TM520", "a universal perturbation is searched for more than once"),
 )
