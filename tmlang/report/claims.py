@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -21,6 +21,7 @@ from tmlang.plan import codec
 from tmlang.plan.ir import Plan
 from tmlang.plan.lock import frozen
 from tmlang.plan.text import claim_identity, claim_meaning
+from tmlang.report.latex import latex_number
 
 FORMAT = "urn:tmlang:claims:v1"
 
@@ -166,3 +167,20 @@ def _object(description: str, **properties: Any) -> dict[str, Any]:
         "required": list(properties),
         "additionalProperties": False,
     }
+
+
+def bibtex(document: dict[str, Any], *, author: str = "", year: int | None = None) -> Iterator[str]:
+    """One ``@misc`` entry per claim: what is claimed, its identity, and what became of it on which evidence."""
+    for claim in document["claims"]:
+        result, evidence = claim["result"], document["evidence"]
+        told = f"{result['status'].replace('_', ' ')}: {result['reason']}" if result else "not judged yet"
+        rest = f"; evidence sha256 {evidence['statement']}" if evidence else ""
+        fields = {
+            "author": author,
+            "title": f"{{{latex_number(claim['title'])}}}: {{{latex_number(claim['formula'])}}}",
+            "year": "" if year is None else str(year),
+            "howpublished": rf"tmlang claim \texttt{{{claim['id']}}}",
+            "note": f"{latex_number(told)}{rest}",
+        }
+        lines = [f"  {name} = {{{text}}}" for name, text in fields.items() if text]
+        yield f"@misc{{tmlang-{claim['id'][:12]},\n" + ",\n".join(lines) + "\n}"

@@ -37,6 +37,11 @@ RULES = (
     Rule("TM873", "the loss does not fall with steps", "warning"),
     Rule("TM874", "few steps beat many", "warning"),
     Rule("TM875", "a larger radius does not reach zero survival", "warning"),
+    # Papers.
+    Rule("TM880", "a PDF that nothing can be attached to, or read from"),
+    Rule("TM881", "nothing is attached"),
+    Rule("TM882", "an attachment is refused"),
+    Rule("TM883", "the parts of a paper do not belong together"),
     # A fault of ours, told by the command line.
     Rule("TM890", "tmc failed in a way that no spec should be able to cause"),
 )
