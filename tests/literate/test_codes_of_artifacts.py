@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from semantics_support import PAGES, spec
 
-from tmlang.cli.main import main
+from tmlang.cli.main import entry, main
 from tmlang.diagnostics.registry import all_rules, page_source
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "messages"
@@ -73,13 +73,18 @@ class Steep(Linear):
         return 100 * super().forward(x)
 
 
+class Bessel(Linear):
+    def forward(self, x):
+        return torch.special.bessel_j0(super().forward(x))
+
+
 class Wide(Linear):
     def forward(self, x):
         return super().forward(torch.cat([x, x], dim=1))
 
 
 make, softmax, draws, company, apart = Linear, Softmax, Draws, Company, Apart
-detached, steep, wide = Detached, Steep, Wide
+detached, steep, wide, bessel = Detached, Steep, Wide, Bessel
 
 
 def made():
@@ -194,3 +199,13 @@ def test_the_page_is_true(code: str, folder: Path, capsys: pytest.CaptureFixture
     assert message == golden.read_text(encoding="utf-8")
     for kind in ("right", "silent"):
         assert said(folder, spec(shown[kind], SPEC), capsys, *flags)[0] == [], kind
+
+
+def test_a_model_without_an_onnx_form_is_not_exported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "s.tm").write_text(SPEC.replace("net.py:make", "net.py:bessel"), encoding="utf-8")
+    with pytest.raises(SystemExit, match="1"):
+        entry(["export", "vnnlib", "s.tm", "--out", "out", "--trust-code"])
+    shown = capsys.readouterr()
+    assert shown.err.startswith("error[TM742]: net has no ONNX form")
+    assert shown.out == ""
+    assert not (folder / "out").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import warnings
@@ -124,7 +125,9 @@ def _onnx(network: nn.Module, arena: Arena) -> bytes:
 
     held: Any = io.BytesIO()
     x = arena.x[:POINTS]
-    with warnings.catch_warnings(), torch.no_grad():
+    model = arena.attacked.model
+    # The exporter prints the graph that it could not write.
+    with warnings.catch_warnings(), torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         try:
             torch.onnx.export(network, (x[:1],), held, dynamo=False, input_names=["X"], output_names=["Y"])
@@ -132,10 +135,8 @@ def _onnx(network: nn.Module, arena: Arena) -> bytes:
             theirs = np.concatenate([session.run(None, {"X": row[None].numpy()})[0] for row in x])
         except Exception as fault:
             said = (str(fault).strip().splitlines() or [type(fault).__name__])[0]
-            raise stop("TM742", f"{arena.attacked.model.name} has no ONNX form: {said}") from fault
+            raise stop("TM742", f"{model.name} has no ONNX form: {said}", model.origin) from fault
         ours = network(x).numpy()
     if not np.abs(ours - theirs).max() <= 1e-4 * (1 + np.abs(ours).max()):
-        raise stop(
-            "TM742", f"the ONNX form of {arena.attacked.model.name} differs by {np.abs(ours - theirs).max():.3g}"
-        )
+        raise stop("TM742", f"the ONNX form of {model.name} differs by {np.abs(ours - theirs).max():.3g}", model.origin)
     return bytes(held.getvalue())
