@@ -78,10 +78,16 @@ class _Run:
     checked: bool = field(default=False)
 
     def __post_init__(self) -> None:
-        """``low``, ``high`` (N, size): the boxes in the solver's units."""
-        low, high = self.job.sets.outward_box()
+        """``low``, ``high`` (N, size): the boxes in the solver's units.
+
+        A coordinate that the network hardly reads is narrow in these units alone. It is widened there: the larger box
+        holds the set, and differs from it by a millionth of what any other coordinate does.
+        """
+        low, high = (side.reshape(len(side), -1) for side in self.job.sets.outward_box())
         scale = self.scale.numpy()
-        self.low, self.high = low.reshape(len(low), -1) / scale, high.reshape(len(high), -1) / scale
+        self.low, self.high = low / scale, high / scale
+        wider = np.where((self.high - self.low < 2 * NARROW) & (high - low >= NARROW), NARROW, 0)
+        self.low, self.high = self.low - wider, self.high + wider
 
     def unit(self, i: int) -> Answer:
         """Whatever the process does is an outcome of the unit."""
