@@ -15,6 +15,7 @@ examples:
   tmc report runs/first-0c1d2e --out docs        elsewhere
   tmc report runs/first-0c1d2e --format pdf,json report.pdf and report.json (docs/report.md describes both)
   tmc report runs/first-0c1d2e --latex           report.tex: every number as a macro, for \\input (docs/papers.md)
+  tmc report runs/first-0c1d2e --figures all     with every figure that can show it, as SVG and PNG in figures/ too
   tmc report runs/old runs/new                   comparison.html and comparison.md: both side by side
 
 A bundle holds the report that was made with it; this one is made again from its records, after its hashes were checked.
@@ -42,6 +43,22 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
     parser.add_argument("--latex", dest="format", action="store_const", const=("tex",), help="the same as --format tex")
     parser.add_argument("--name", default="", help="what heads the keys of report.tex (the spec's name when absent)")
     parser.set_defaults(usage=parser.error)
+    parser.add_argument(
+        "--figures",
+        type=_figures,
+        default="spec",
+        metavar="NAME,…",
+        help="also draw these, as SVG and PNG; all: every one that fits (those of the spec when absent)",
+    )
+
+
+def _figures(text: str) -> str:
+    from tmlang.meaning.figures import FIGURES
+
+    unknown = [name for name in text.split(",") if name not in FIGURES]
+    if unknown and text not in ("all", "spec"):
+        raise argparse.ArgumentTypeError(f"there is no figure {unknown[0]!r}; there are: all, {', '.join(FIGURES)}")
+    return text
 
 
 def _formats(text: str) -> tuple[str, ...]:
@@ -64,6 +81,6 @@ def run(args: argparse.Namespace) -> int:
     if single and len(args.bundle) > 1:
         args.usage(f"{single[0]} is made of one bundle at a time")
     bundles = [Bundle.open(b) for b in args.bundle]
-    for path in write_beside(bundles, args.out, args.format, name=args.name):
+    for path in write_beside(bundles, args.out, args.format, name=args.name, figures=args.figures):
         print(path)
     return 0

@@ -60,6 +60,11 @@ def _lines(view: View) -> Iterator[str]:
         yield from _table(heads, [(r.value, r.own[0], r.closed[0], r.own[1], r.closed[1]) for r in s.rows])
     for e in view.evaluations:
         yield from _evaluation(e)
+        drawn = [d for d in view.drawings if d.evaluation == e.name]
+        yield from ("### Figures", "") if drawn else ()
+        for d in drawn:
+            shown = f"{d.name} is not drawn: {_text(d.refused)}"
+            yield from (shown if d.refused else f"![{_text(d.title)}: {_text(d.says)}]({d.file}.svg)", "")
     yield from ("## Not tested", "", *_points(view.untested))
     if view.warnings:
         yield from ("## Warnings", "", *_points(view.warnings))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from functools import cache
 from html import escape
@@ -11,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from tmlang.report.compare import Comparison
+from tmlang.report.drawing import Drawing
 from tmlang.report.embedded import embedded, policy
 from tmlang.report.examples import COUNTED, FATES
 from tmlang.report.failures import MOST_PICTURES, FailureView
@@ -40,6 +42,7 @@ def page(view: View) -> str:
         names=NAMES,
         plots={e.name: _plot(e) for e in view.evaluations},
         sweep_plots=[sweep_plot(s.parameter, [(r.at, *r.ends) for r in s.rows]) for s in view.sweeps],
+        drawings=[(d, _svg_uri(d)) for d in view.drawings],
         pictures={e.name: _pictures(e) for e in view.evaluations},
     )
 
@@ -64,6 +67,10 @@ def _template(name: str) -> Template:
 def _code(text: str) -> Markup:
     """Escaped text with what stands in backquotes set as code."""
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text)))
+
+
+def _svg_uri(d: Drawing) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(d.svg).decode()
 
 
 def _pictures(e: EvaluationView) -> list[tuple[FailureView, tuple[str, str, str]]]:

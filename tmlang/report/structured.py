@@ -7,7 +7,6 @@ from typing import Any
 
 from tmlang.base import canonical
 from tmlang.report.compare import Comparison
-from tmlang.report.failures import Pictures
 from tmlang.report.view import View
 
 REPORT, COMPARISON = "urn:tmlang:report:v1", "urn:tmlang:comparison:v1"
@@ -21,7 +20,8 @@ def structured(view: View | Comparison) -> bytes:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value) if not f.name.startswith("pictures")}
+        kept = (f.name for f in fields(value) if f.name not in ("pictures", "svg", "png"))
+        return {name: _plain(getattr(value, name)) for name in kept}
     if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value if not isinstance(item, Pictures)]
+        return [_plain(item) for item in value]
     return value

@@ -19,6 +19,7 @@ from tmlang.meaning.threats import Property, Shift, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan, Plan
 from tmlang.plan.text import plan_hash
 from tmlang.plan.written import allowed, written
+from tmlang.report.drawing import Drawing
 from tmlang.report.examples import Example, examples
 from tmlang.report.failures import FailureView, failure_views
 from tmlang.report.limits import limits, untested
@@ -134,6 +135,7 @@ class View:
     untested: tuple[str, ...]
     facts: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
     spec: tuple[tuple[str, str], ...]
+    drawings: tuple[Drawing, ...] = ()
 
 
 def view_of(bundle: Bundle) -> View:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tmlang.audit.bundle import Bundle
 from tmlang.base.files import write_atomically
 from tmlang.diagnostics.stop import stop
+from tmlang.meaning.values import Call
 from tmlang.report.claims import claims_json, judged
 from tmlang.report.compare import Comparison, compare
 from tmlang.report.markdown import comparison_markdown, markdown
+from tmlang.report.material import materials
 from tmlang.report.paper import paper_macros
 from tmlang.report.pdf import pdf
 from tmlang.report.structured import structured
@@ -52,22 +55,24 @@ DEFAULT = ("md", "html")
 
 
 def write_into(bundle: Bundle) -> None:
-    """Add the reports to a bundle that is being written: every other file must be in it."""
-    for name, data in _reports(view_of(bundle), "report", DEFAULT):
+    """Add the reports, and the figures that the spec asks for, to a bundle that is being written: every other file must
+    be in it."""
+    for name, data in _files(_drawn(bundle, "spec"), "report", DEFAULT):
         bundle.add_bytes(name, data)
 
 
 def write_beside(
-    bundles: Sequence[Bundle], folder: Path, formats: Sequence[str] = DEFAULT, *, name: str = ""
+    bundles: Sequence[Bundle], folder: Path, formats: Sequence[str] = DEFAULT, *, name: str = "", figures: str = "spec"
 ) -> list[Path]:
     """Write the report of a sealed bundle, or the comparison of several, to ``folder``; gives the paths.
 
-    ``name``: what a paper calls the bundle, for ``tex``.
+    ``name``: what a paper calls the bundle, for ``tex``. ``figures`` of one bundle: ``spec`` (those that its spec
+    names), ``all`` that fit, or names between commas.
     """
     written = []
-    for file, data in _asked(bundles, formats, name):
+    for file, data in _asked(bundles, formats, name, figures):
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
             write_atomically(folder / file, data)
         except OSError as error:
             raise stop("TM824", f"`{folder}` cannot be used: {error.strerror}") from error
@@ -75,15 +80,38 @@ def write_beside(
     return written
 
 
-def _asked(bundles: Sequence[Bundle], formats: Sequence[str], name: str) -> Iterator[tuple[str, bytes]]:
+def _asked(bundles: Sequence[Bundle], formats: Sequence[str], name: str, figures: str) -> Iterator[tuple[str, bytes]]:
     for bundle in bundles:
         for file, made in (OF_ONE[f] for f in formats if f in OF_ONE):
             yield file, made(bundle, name)
     if pages := [f for f in formats if f in FORMATS]:
-        shown: Shown = view_of(bundles[0]) if len(bundles) == 1 else compare(bundles)
-        yield from _reports(shown, "report" if len(bundles) == 1 else "comparison", pages)
+        if len(bundles) == 1:
+            yield from _files(_drawn(bundles[0], figures), "report", pages)
+        else:
+            yield from _files(compare(bundles), "comparison", pages)
 
 
-def _reports(shown: Shown, name: str, formats: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+def _files(shown: Shown, name: str, formats: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     for ending in formats:
         yield f"{name}.{ending}", FORMATS[ending](shown)
+    for d in shown.drawings if isinstance(shown, View) else ():
+        if not d.refused:
+            yield f"{d.file}.svg", d.svg
+            yield f"{d.file}.png", d.png
+
+
+def _drawn(bundle: Bundle, figures: str) -> View:
+    """The view with its figures; matplotlib is loaded only where there are any. Raises TM510 without it."""
+    view, asked = view_of(bundle), bundle.plan().figures
+    if figures == "spec" and not asked:
+        return view
+    try:
+        from tmlang.report.figures import all_that_fit, drawings
+    except ModuleNotFoundError as missing:
+        help = "pip install 'tmlang[report]'"
+        raise stop("TM510", f"figures need {missing.name}, which is not installed", help=help) from missing
+    of = tuple(materials(bundle, view))
+    if figures == "all":
+        return replace(view, drawings=tuple(all_that_fit(of)))
+    calls = asked if figures == "spec" else [Call((name,)) for name in figures.split(",")]
+    return replace(view, drawings=tuple(drawings(calls, of)))
