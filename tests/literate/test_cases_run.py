@@ -425,7 +425,7 @@ def test_time_that_is_up_is_no_proof(runs: Runs) -> None:
 
 ELSEWHERE = {
     "B044": "unit/test_execute_runner.py::test_a_random_object_is_broken_where_fresh_draws_confirm_it",
-    "B091": "faults/test_execute_faults.py::test_a_crash_is_a_row_and_lowers_the_coverage",
+    "B091": "faults/test_execute_faults.py::test_an_exception_costs_the_units_that_raise_it_alone",
     "B093": "faults/test_execute_faults.py::test_time_that_is_up_leaves_timeouts_and_not_survivors",
     "B049": "unit/test_execute_shifts.py::test_a_seed_comes_from_the_example_and_not_from_its_place",
     "B123": "unit/test_tally_curves.py::test_closed_curves_are_monotone_and_by_the_definition",

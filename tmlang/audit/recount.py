@@ -364,6 +364,22 @@ def shift_numbers(r: Recount) -> dict[str, Number]:
     }
 
 
+def shift_counts(r: Recount) -> dict[str, int]:
+    """The letters of a shift: nothing in it is broken or proved."""
+    answers = sum(row.status == "valid" for rows in r.rows.values() for row in rows)
+    base = len(r.counted)
+    never = ("broken", "broken_any_access", "certified", "certifier_failed", "denied", "undecided", "open")
+    return {
+        "selected": len(r.start),
+        "unusable": len(r.start) - base,
+        "base": base,
+        "denominator": base,
+        **{s: len(r.status(s)) for s in ("cc", "cw", "cr", "cu")},
+        "unfinished": base * len(r.repeats) - answers,
+        **dict.fromkeys(never, 0),
+    }
+
+
 def void_methods(plan: Json, rows: Sequence[Record]) -> Units:
     """Methods with a certificate above its gap on a unit that a witness breaks, in the same branch."""
     void = set()
