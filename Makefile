@@ -71,6 +71,8 @@ fuzz: $(INSTALLED)
 	@$(BIN)/python tests/fuzz/fuzz_front.py --inputs 200000 --jobs 2
 
 nightly: $(INSTALLED)
+	@{ command -v pdflatex && command -v pdftotext; } >/dev/null || { echo "== installing TeX, for the test that compiles a paper"; \
+	  apt-get update -qq; apt-get install -y -qq texlive-latex-base texlive-latex-recommended poppler-utils; }
 	@echo "== five million damaged specs, and the long tests"
 	@$(BIN)/python tests/fuzz/fuzz_front.py --inputs 5000000 --jobs 2
 	@$(BIN)/python -m pytest -m nightly
