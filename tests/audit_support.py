@@ -20,7 +20,8 @@ from tmlang.meaning.spaces import Cell, Space
 from tmlang.meaning.threats import Access, Ball, Goal, Mutable, Threat
 from tmlang.meaning.values import Artifact, Call
 from tmlang.plan.ir import EvaluationPlan, Plan, Stage
-from tmlang.plan.text import plan_json
+from tmlang.plan.lock import artifacts
+from tmlang.plan.text import claim_identity, plan_hash, plan_json
 
 LINF = Ball("linf", "px", Fraction(1, 8))
 
@@ -146,6 +147,27 @@ def make_bundle(
         told(numbers)
     bundle.write_records(edit(records) if edit else records)
     bundle.add_json("columns.json", numbers)
+    bundle.add_json("run.json", run_of(whole, records))
+    return bundle
+
+
+def run_of(whole: Plan, records: list[Record]) -> dict[str, Any]:
+    """``run.json`` of a run that loaded nothing: the examples are those of ``records``."""
+    names = [e.name for e in whole.evaluations]
+    examples = {n: list(dict.fromkeys(r.example for r in records if r.evaluation == n)) for n in names}
+    hashes = {a.path: a.sha256 for a in artifacts(whole)}
+    empty: dict[str, Any] = {"models": {}, "code": {}, "batch_size": {}, "libraries": {}}
+    return {"tmlang": "0", "plan": plan_hash(whole), "artifacts": hashes, "examples": examples, "lock": None, **empty}
+
+
+def sealed(bundle: Bundle, predicate: dict[str, Any] | None = None) -> Bundle:
+    """The bundle with the statement that a run of its plan would write over its files."""
+    whole, told, run = bundle.plan(), bundle.json("columns.json"), bundle.json("run.json")
+    claims = [
+        {"text": c.text, "identity": claim_identity(whole, c), "status": own.get("status")}
+        for c, own in zip(whole.claims, told["claims"], strict=False)
+    ]
+    bundle.seal(predicate or {"tmlang": run["tmlang"], "plan": plan_hash(whole), "lock": run["lock"], "claims": claims})
     return bundle
 
 

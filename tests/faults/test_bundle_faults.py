@@ -7,7 +7,7 @@ import json
 import shutil
 
 import pytest
-from audit_support import BROKEN, Rows, attack, certifier, evaluation, make_bundle, plan, threat
+from audit_support import BROKEN, Rows, attack, certifier, evaluation, make_bundle, plan, sealed, threat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ def honest(tmp_path_factory):
     rows.clean("v").attack("v").proof("v", margin=1.0, gap=0.0, gap_kind="proved")
     whole = plan([evaluation(attack(), certifier())], [threat()])
     bundle = make_bundle(tmp_path_factory.mktemp("honest") / "run", whole, rows.all)
-    bundle.seal({})
+    sealed(bundle)
     assert audit(bundle.path).faults == []
     return bundle.path
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from audit_support import BROKEN, Rows, attack, certifier, evaluation, make_bundle, plan, threat
+from audit_support import BROKEN, Rows, attack, certifier, evaluation, make_bundle, plan, run_of, sealed, threat
 
 from tmlang.audit.consistency import upper_tail
 from tmlang.audit.verify import audit
@@ -16,8 +16,9 @@ from tmlang.cli.main import main
 from tmlang.diagnostics.stop import Stop
 from tmlang.meaning.evaluations import Claim, Measured, RoundsTo
 from tmlang.meaning.models import Data, Randomness, Take, Truth
-from tmlang.meaning.threats import Success
+from tmlang.meaning.threats import Goal, Success
 from tmlang.meaning.values import Artifact, Call
+from tmlang.plan.text import plan_hash
 
 CLAIMS = (
     Claim("survives", Measured("survival", "e"), ">=", Fraction(1, 2)),
@@ -41,7 +42,7 @@ def rows():
 def honest(path, *, p=PLAN, records=None, told=None, x=None, edit=None):
     """A sealed bundle. ``told``: changes ``columns.json``; ``edit``: a function of the records kept apart from it."""
     bundle = make_bundle(path, p, records or rows(), told=told, candidates=x, edit=edit)
-    bundle.seal({})
+    sealed(bundle)
     return bundle.path
 
 
@@ -148,6 +149,84 @@ def test_an_example_that_was_left_out_is_found(tmp_path):
     """Every number follows from the rows that are left, and the plan takes one more."""
     path = honest(tmp_path / "run", records=[r for r in rows() if r.example != "u"])
     assert faults(path) == [("TM844", "e: there are rows of 2 examples, and the plan takes 3")]
+
+
+@pytest.mark.parametrize(
+    "take", [Take("all"), Take("ids", file=Artifact("ids.txt", "cd" * 32)), Take("where_label", label="0")]
+)
+@pytest.mark.parametrize(
+    ("kept", "words"),
+    [
+        (["v", "w"], "`u` is in one alone"),
+        (["u", "v", "w", "x"], "`x` is in one alone"),
+        (["v", "u", "w"], "another order than in the data, from `u` on"),
+    ],
+)
+def test_rows_are_of_the_examples_that_the_data_gave(tmp_path, take, kept, words):
+    """Numbers, claims and statement follow from the rows that are told; only the list of the data's ids does not."""
+    whole = replace(PLAN, data=(replace(SAMPLE, takes=(take,)),))
+    mine = [*rows(), *Rows().clean("x").attack("x").all]
+    told = [r for name in kept for r in mine if r.example == name]
+    bundle = make_bundle(tmp_path / "run", whole, told)
+    bundle.add_json("run.json", run_of(whole, rows()))
+    assert [c for c, _ in faults(sealed(bundle).path)] == ["TM844"]
+    assert words in faults(bundle.path)[0][1]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"plan": "00" * 32}, "another plan"),
+        ({"lock": "00" * 32}, "not what that lock fixed"),
+        ({"artifacts": {"test.npz": "00" * 32}}, "another file"),
+        ({"examples": {}}, "other evaluations"),
+        ({"tmlang": "9"}, "statement"),
+    ],
+)
+def test_files_that_speak_of_other_runs_are_found(tmp_path, change, words):
+    bundle = make_bundle(tmp_path / "run", PLAN, rows())
+    statement = {"tmlang": "0", "plan": plan_hash(PLAN), "lock": None, "claims": []}
+    claims = json.loads((sealed(make_bundle(tmp_path / "other", PLAN, rows())).path / "statement.json").read_bytes())
+    bundle.add_json("run.json", run_of(PLAN, rows()) | change)
+    sealed(bundle, statement | {"claims": claims["predicate"]["claims"]})
+    assert any(words in text for _, text in faults(bundle.path))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"left": Measured("median_distance", "e")},
+        {"data": replace(SAMPLE, takes=(Take("first", 3),))},
+        {"threat": {"clean_errors": "excluded"}},
+        {"threat": {"goal": Goal("each")}},
+    ],
+)
+def test_what_says_nothing_of_a_population_has_no_limits_in_it(tmp_path, changes):
+    """A plan by hand may claim what the checker would refuse; limits told for it do not follow from anything."""
+    left = changes.get("left", Measured("robust_accuracy", "e"))
+    claim = Claim("c", left, "<=", Fraction(1), population=Fraction(95, 100))
+    whole = plan(
+        [evaluation(attack(), certifier())],
+        [threat(**changes.get("threat", {}))],
+        claims=(claim,),
+        data=(changes.get("data", SAMPLE),),
+    )
+
+    for status in ("supported", "undecided"):
+
+        def tell(told, status=status):
+            told["claims"][0] |= {"status": status, "low": "0", "high": "1"}
+
+        found = [text for code, text in faults(honest(tmp_path / status, p=whole, told=tell)) if code == "TM845"]
+        assert "the claim “c” is told to range over [0, 1]" in found
+
+
+def test_a_claim_that_the_statement_alone_supports_is_found(tmp_path):
+    good = sealed(make_bundle(tmp_path / "good", PLAN, rows())).statement()["predicate"]
+    better = [{**c, "status": "supported"} for c in good["claims"]]
+    assert better != good["claims"]
+    found = faults(sealed(make_bundle(tmp_path / "run", PLAN, rows()), {**good, "claims": better}).path)
+    assert found == [("TM845", "the statement says something else than the files: claims")]
 
 
 @pytest.mark.parametrize("value", [0.6251, 0.75, 1.5])

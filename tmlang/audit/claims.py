@@ -15,7 +15,7 @@ from tmlang.audit.quantities import NOT_SHARES, NotMeasured, Reading, find_evalu
 from tmlang.audit.record import Record
 from tmlang.audit.show import interval, number, percent
 from tmlang.audit.tally import tally, voided_methods
-from tmlang.meaning.evaluations import Claim, Measured, RoundsTo
+from tmlang.meaning.evaluations import OF_POPULATIONS, Claim, Measured, RoundsTo
 from tmlang.meaning.threats import Threat
 from tmlang.plan.ir import EvaluationPlan, Plan
 
@@ -104,7 +104,7 @@ def decide(low: Extent, high: Extent, op: str, right_low: Extent, right_high: Ex
 def _judge_number(claim: Claim, reading: Reading, plan: Plan) -> Judgement:
     low, high = reading.low, reading.high
     if claim.population is not None:
-        low, high = _population(reading, plan, claim.population)
+        low, high = _population(claim.left.quantity, reading, plan, claim.population)
     if isinstance(claim.right, RoundsTo):
         half = Fraction(1, 2) / 10**claim.right.decimals / (100 if claim.right.percent else 1)
         least, most = claim.right.value - half, claim.right.value + half
@@ -130,12 +130,14 @@ def _reason(reading: Reading, low: Extent, high: Extent, status: ClaimStatus, cl
     return text
 
 
-def _population(reading: Reading, plan: Plan, confidence: Fraction) -> tuple[Extent, Extent]:
+def _population(quantity: str, reading: Reading, plan: Plan, confidence: Fraction) -> tuple[Extent, Extent]:
     """Clopper-Pearson limits around the column's range; raises :class:`NotMeasured` without a sample or where clean
     errors are left out of the denominator (EVIDENCE.md section 8)."""
     subject = plan.subject(reading.evaluation.subject)
     if not isinstance(subject, Threat) or subject.clean_errors != "fail":
         raise NotMeasured("a population interval is defined where clean errors count as failures")
+    if quantity not in OF_POPULATIONS or subject.goal.kind == "each":
+        raise NotMeasured("it is no share of examples that were drawn one by one")
     data = plan.data_set(subject.data)
     if data.sampling is None and not any(t.kind == "sample" for t in data.takes):
         raise NotMeasured(f"nothing says that {data.name} is a sample of its population")

@@ -13,6 +13,7 @@ from typing import Any
 from tmlang.audit.consistency import upper_tail
 from tmlang.audit.record import Record
 from tmlang.audit.recount import Number, Only, Recount, Units, shift_numbers, threat_numbers
+from tmlang.meaning.evaluations import OF_POPULATIONS
 
 Json = Mapping[str, Any]
 Range = tuple[Fraction | float, Fraction | float]
@@ -74,6 +75,8 @@ def status(
             return "undecided", None
         return _corners(left, other, claim["op"]), left
     if claim["population"] is not None:
+        if of_no_population(plan, claim):
+            return "undecided", None
         raise NotRejudged("a population interval is checked by its tails only")
     if isinstance(right, dict):
         half = Fraction(1, 2 * 10 ** right["decimals"]) / (100 if right["percent"] else 1)
@@ -122,7 +125,7 @@ def number(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> N
     """The number that a claim names; ``None`` where nothing measured it."""
     args = {name: _plain(value) for name, value in measured["args"]}
     if measured["quantity"] == "mce":
-        return _corruption_error(plan, measured, args["baseline"], rows, void)
+        raise NotRejudged("a mean corruption error is not worked out twice")
     only = Only(args.get("part"), args.get("radius"), int(args["queries"]) if "queries" in args else None)
     found = numbers(plan, _evaluation(plan, measured), rows, void, only)
     name = measured["quantity"]
@@ -130,19 +133,6 @@ def number(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> N
         named = [k for k in found if k.startswith(name) and args.get("attack") in (None, k.partition(":")[2])]
         name = named[0] if len(named) == 1 else ""
     return found.get(name)
-
-
-def _corruption_error(plan: Json, measured: Json, baseline: str, rows: Sequence[Record], void: Units) -> Number | None:
-    """Errors over the baseline's errors, at the ends that make the ratio least and greatest."""
-    own, base = (
-        number(plan, {"quantity": "corrupted_accuracy", "evaluation": name, "args": []}, rows, void)
-        for name in (measured["evaluation"], baseline)
-    )
-    if own is None or base is None or None in (own[2], own[3], base[2], base[3]) or base[3] == 1:
-        return None
-    wrong = [[1 - Fraction(end or 0) for end in told[2:]] for told in (own, base)]
-    ratios = [mine / theirs for mine, theirs in product(*wrong)]
-    return own[0], own[1], min(ratios), max(ratios)
 
 
 def _same_units(plan: Json, claim: Json, rows: Sequence[Record]) -> bool:
@@ -155,6 +145,18 @@ def _same_units(plan: Json, claim: Json, rows: Sequence[Record]) -> bool:
     about = [next(s for s in plan["subjects"] if s["name"] == e["subject"]) for e in sides]
     clauses = ("is", "allow", "minimize", "mutable", "perturbation", "goal", "rejected", "clean_errors", "success")
     return units[0] == units[1] and all(about[0].get(c) == about[1].get(c) for c in clauses)
+
+
+def of_no_population(plan: Json, claim: Json) -> bool:
+    """Whether the claim is of no share of all examples that were drawn one by one (EVIDENCE.md section 8)."""
+    evaluation = _evaluation(plan, claim["left"])
+    subject = next(s for s in plan["subjects"] if s["name"] == evaluation["subject"])
+    if subject["is"] != "Threat" or (isinstance(claim["right"], dict) and claim["right"]["is"] == "Measured"):
+        return True
+    data = next(d for d in plan["data"] if d["name"] == subject["data"])
+    drawn = data["sampling"] is not None or any(t["kind"] == "sample" for t in data["takes"])
+    counted = subject["clean_errors"] == "fail" and subject["goal"]["kind"] != "each"
+    return not (drawn and counted and claim["left"]["quantity"] in OF_POPULATIONS)
 
 
 def population_fault(low: Fraction, high: Fraction, base: int, limits: Range, confidence: Fraction) -> str | None:

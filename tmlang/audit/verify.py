@@ -14,8 +14,9 @@ from typing import Any
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.consistency import row_faults
 from tmlang.audit.draws import confidence_note
+from tmlang.audit.identity import checked_run, example_faults, identity_faults
 from tmlang.audit.record import Record
-from tmlang.audit.recount import Number, Only, Units, shift_counts, threat_counts, void_methods
+from tmlang.audit.recount import Number, Only, Units, threat_counts, void_methods
 from tmlang.audit.rejudge import (
     NotRejudged,
     holds,
@@ -72,10 +73,14 @@ def audit(path: str | Path) -> Audit:
     found.checked.append(f"the form of {len(rows)} records")
     found.faults += [Fault("TM844", text) for text in row_faults(raw, rows)]
     found.checked.append("that rows agree with each other and with the plan, and failures with decisions")
+    run, predicate = checked_run(bundle.json("run.json")), bundle.statement()["predicate"]
+    found.faults += [Fault("TM844", text) for text in example_faults(plan, run, rows)]
+    found.checked.append("that no example of the data is left out, added or moved")
     void = void_methods(raw, rows)
     told = bundle.json("columns.json")
     if (fault := form_fault(told)) is not None:
         raise stop("TM842", f"`columns.json` is not read: {fault}")
+    found.faults += [Fault("TM845", text) for text in identity_faults(plan, run, predicate, told)]
     found.faults += [Fault("TM845", text) for text in _numbers(raw, rows, void, told, found)]
     found.faults += [Fault("TM845", text) for text in _claims(raw, rows, void, told, found)]
     found.faults += [Fault("TM846", text) for text in _candidates(bundle, plan, rows, found)]
@@ -119,9 +124,9 @@ def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: 
             note = "; ".join(filter(None, (_arithmetic(evaluation, rows), confidence_note(evaluation, rows))))
             if certified is not None and certified["note"] != note:
                 yield f"{name}: the certificates are told to hold in “{certified['note']}”, and it is “{note}”"
-        counts = (threat_counts if kind == "Threat" else shift_counts)(recount(raw, evaluation, rows, void, Only()))
-        wrong = [f"{k} {own['counts'][k]} for {v}" for k, v in counts.items() if own["counts"][k] != v]
-        yield from (f"{name}: the count {fault} is told" for fault in wrong)
+            counts = threat_counts(recount(raw, evaluation, rows, void, Only()))
+            wrong = [f"{k} {own['counts'][k]} for {v}" for k, v in counts.items() if own["counts"][k] != v]
+            yield from (f"{name}: the count {fault} is told" for fault in wrong)
         yield from _repeats(raw, evaluation, rows, void, own)
         if sorted({c["method"] for c in own["contradictions"] if not c["within_gap"]} - void):
             yield f"{name}: a contradiction is told that the records do not show"
@@ -183,7 +188,7 @@ def _claims(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: A
         try:
             mine, limits = status(raw, claim, rows, void)
         except NotRejudged as why:
-            if claim["population"] is not None and own["low"] is not None:
+            if claim["population"] is not None:
                 yield from _population(raw, claim, rows, void, own)
             else:
                 found.unchecked.append(f"the claim “{claim['text']}”: {why}")
@@ -191,7 +196,7 @@ def _claims(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: A
         judged += 1
         if own["status"] != mine:
             yield f"the claim “{claim['text']}” is told as {own['status']}, and is {mine}"
-        if limits is not None and (_extent(own["low"]), _extent(own["high"])) != limits:
+        if (_extent(own["low"]), _extent(own["high"])) != (limits or (None, None)):
             yield f"the claim “{claim['text']}” is told to range over [{own['low']}, {own['high']}]"
     found.checked.append(f"{judged} claims, judged again")
 

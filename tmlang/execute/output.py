@@ -30,8 +30,15 @@ RUN = "run.json"
 """Names the run: two runs with equal ``run.json`` would commit equal rows, so one may go on from the other."""
 
 
-def identity(plan: Plan, world: World, batch_size: Mapping[str, int]) -> dict[str, Any]:
-    """Everything that the rows of a run depend on."""
+def identity(
+    plan: Plan,
+    world: World,
+    batch_size: Mapping[str, int],
+    examples: Mapping[str, Sequence[str]],
+    lock: str | None,
+) -> dict[str, Any]:
+    """Everything that the rows of a run depend on. ``examples``: the ids that the data gave to each evaluation, in
+    order. ``lock``: the hash of the lock that the run was held to."""
     return {
         "tmlang": __version__,
         "plan": plan_hash(plan),
@@ -39,6 +46,8 @@ def identity(plan: Plan, world: World, batch_size: Mapping[str, int]) -> dict[st
         "models": {name: attacked.evaluator.identity() for name, attacked in world.loaded().items()},
         "code": {name: dict(attacked.facts) for name, attacked in world.loaded().items()},
         "batch_size": dict(batch_size),
+        "examples": {name: list(ids) for name, ids in examples.items()},
+        "lock": lock,
         "libraries": dict(installed(plan, world.capabilities)),
     }
 
@@ -113,7 +122,7 @@ class RunFolder:
         return x
 
     def seal(self, files: Mapping[str, Any], predicate: Mapping[str, Any]) -> tuple[Diagnostic, ...]:
-        """Add the last files and the reports, and close the bundle; gives the libraries that are missing for a report."""
+        """Add the last files and the reports, and close the bundle; gives the libraries that a report lacks."""
         for name, value in files.items():
             self.bundle.add_json(name, value)
         missing: tuple[Diagnostic, ...] = ()

@@ -126,3 +126,9 @@ class Program:
     parameters: tuple[Parameter, ...] = ()
     figures: tuple[Call, ...] = ()
     """``report { figures … }``."""
+
+
+OF_POPULATIONS = frozenset(
+    ("survival", "certified", "robust_accuracy", "robust_rate", "clean_accuracy", "clean_answered")
+)
+"""The shares of all examples, of which a sample says something about its population (EVIDENCE.md section 8)."""

@@ -223,8 +223,3 @@ QUANTITIES: dict[str, QuantityRow] = {
     "mce": QuantityRow(frozenset[Subject]({"shift"}), ("baseline",), share=False),
     "holds": QuantityRow(frozenset[Subject]({"property"})),
 }
-
-OF_POPULATIONS = frozenset(
-    ("survival", "certified", "robust_accuracy", "robust_rate", "clean_accuracy", "clean_answered")
-)
-"""The shares of all examples, of which a sample says something about its population (EVIDENCE.md section 8)."""

@@ -10,9 +10,9 @@ from fractions import Fraction
 from typing import Literal, cast
 
 from tmlang.base.frozen import dataclass
-from tmlang.meaning.evaluations import Measured
+from tmlang.meaning.evaluations import OF_POPULATIONS, Measured
 from tmlang.meaning.threats import Shift, Threat
-from tmlang.semantics.builtins import OF_POPULATIONS, QuantityRow
+from tmlang.semantics.builtins import QuantityRow
 from tmlang.semantics.evaluations import KnownEvaluation
 from tmlang.semantics.scope import World
 from tmlang.semantics.values import show
