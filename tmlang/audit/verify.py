@@ -16,7 +16,7 @@ from tmlang.audit.consistency import row_faults
 from tmlang.audit.draws import confidence_note
 from tmlang.audit.identity import checked_run, example_faults, identity_faults
 from tmlang.audit.record import Record
-from tmlang.audit.recount import Number, Only, Units, threat_counts, void_methods
+from tmlang.audit.recount import Number, Only, Units, shift_counts, threat_counts, void_methods
 from tmlang.audit.rejudge import (
     NotRejudged,
     holds,
@@ -124,9 +124,9 @@ def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: 
             note = "; ".join(filter(None, (_arithmetic(evaluation, rows), confidence_note(evaluation, rows))))
             if certified is not None and certified["note"] != note:
                 yield f"{name}: the certificates are told to hold in “{certified['note']}”, and it is “{note}”"
-            counts = threat_counts(recount(raw, evaluation, rows, void, Only()))
-            wrong = [f"{k} {own['counts'][k]} for {v}" for k, v in counts.items() if own["counts"][k] != v]
-            yield from (f"{name}: the count {fault} is told" for fault in wrong)
+        counts = (threat_counts if kind == "Threat" else shift_counts)(recount(raw, evaluation, rows, void, Only()))
+        wrong = [f"{k} {own['counts'][k]} for {v}" for k, v in counts.items() if own["counts"][k] != v]
+        yield from (f"{name}: the count {fault} is told" for fault in wrong)
         yield from _repeats(raw, evaluation, rows, void, own)
         if sorted({c["method"] for c in own["contradictions"] if not c["within_gap"]} - void):
             yield f"{name}: a contradiction is told that the records do not show"
