@@ -313,6 +313,8 @@ BYTES = Space("b", (4,), (Cell("integer", F(0), F(255), F(1)),))
     [
         (np.array([[0, 7, 255, 3]]), PX, "scale(1/255)"),
         (np.array([[0, 7, 16, 3]]), PX, "scale(1/16)"),
+        (np.array([[0.5, 0.25, 2.7, 1]]), PX, "or mend the space"),
+        (np.array([[0.5, 0.25, 100.5, 1]]), PX, "scale(1/255)"),
         (np.array([[-1.9, 1.2, 0.3, 0.1]]), PX, "looks standardized"),
         (np.array([[-1, 1, 0.3, 0.1]]), PX, "add(1) scale(1/2)"),
         (np.array([[0.1, 0.2, 1, 0]]), BYTES, "looks like 0..1"),

@@ -248,7 +248,8 @@ def _guess(values: np.ndarray, low: float, high: float, step: Fraction | None) -
     if not np.isfinite(values).all():
         return "there are numbers that are not finite: mend the file"
     least, most = float(values.min()), float(values.max())
-    if (low, high) == (0, 1) and least >= 0 and 1 < most <= 255:
+    whole = bool((values == np.floor(values)).all())
+    if (low, high) == (0, 1) and least >= 0 and 1 < most <= 255 and (whole or most > 16):
         levels = 16 if most <= 16 else 255
         return f"this looks like 0..{levels}: write prepare: {{ scale(1/{levels}) }}"
     if (low, high) == (0, 255) and least >= 0 and most <= 1:
