@@ -172,7 +172,9 @@ class Oracle:
 
     def _count_zeros(self, gradient: torch.Tensor, units: torch.Tensor | None) -> None:
         """Rows without any slope. Of rows that belong to nobody in particular only all together say something."""
-        zero = ~(gradient.detach() != 0).flatten(1).any(dim=1)
+        zero = gradient.detach().flatten(1).abs().amax(dim=1) == 0
+        if not bool(zero.any()):
+            return
         if units is not None:
             self.zero_gradients += torch.bincount(units[zero], minlength=self.units) * self._rows
         elif len(zero) == self.units:
