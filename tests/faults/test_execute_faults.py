@@ -224,19 +224,25 @@ def net():
 """
 
 
-COUNTING = "self.seen = getattr(self, 'seen', 0) + 1; return self.linear(x) * (-1 if self.seen > {limit} else 1)"
+TURNING = "import os; return self.linear(x) * (-1 if os.path.exists({flag!r}) else 1)"
 
 
 def test_a_state_that_no_hash_sees_stops_the_run(runs: Runs) -> None:
-    """The object turns its answers round at a request that comes behind the probes; the same object that would do so
-    later than the run ends is left alone."""
-    runs.toys["bad"] = Toy(moved((0.0625, 0.0)))
-    made = with_network(runs, DROPOUT.format(body=COUNTING.format(limit=20)))
+    """The object turns its answers round behind the probes; the same object that is not made to is left alone."""
+    flag = runs.folder / "turned"
+
+    def turn(job: Job) -> Candidates:
+        flag.touch()
+        return moved((0.0625, 0.0))(job)
+
+    made = with_network(runs, DROPOUT.format(body=TURNING.format(flag=str(flag))))
+    runs.toys["bad"] = Toy(turn)
     with pytest.raises(Stop) as stopped:
         runner.run(made, RunOptions(out=runs.folder / "out", trust_code=True))
     assert [d.code for d in stopped.value.diagnostics] == ["TM822"]
     assert [r for r in runs.rows() if r.stage == "bad"] == []
-    made = with_network(runs, DROPOUT.format(body=COUNTING.format(limit=10_000)))
+    flag.unlink()
+    runs.toys["bad"] = Toy(moved((0.0625, 0.0)))
     assert runner.run(made, RunOptions(out=runs.folder / "later", trust_code=True)).exit_code in (0, 3, 4)
 
 
@@ -244,6 +250,10 @@ def test_a_state_that_no_hash_sees_stops_the_run(runs: Runs) -> None:
     ("body", "expected"),
     [
         ("return self.linear(x) + torch.rand(3)", "TM731"),
+        ("y = self.linear(x); return -y if torch.rand(()) < 0.02 else y", "TM731"),
+        ("import random; y = self.linear(x); return -y if random.random() < 0.02 else y", "TM731"),
+        ("import numpy; y = self.linear(x); return -y if numpy.random.rand() < 1e-9 else y", "TM731"),
+        ("import os; y = self.linear(x); return -y if os.urandom(1)[0] < 13 else y", "TM731"),
         ("return nn.functional.dropout(self.linear(x), 0.5, training=True)", "TM731"),
         ("y = self.linear(x); return y - y.mean(dim=0) if len(x) > 1 else y", "TM732"),
         ("return self.linear(x).softmax(dim=1)", "TM734"),

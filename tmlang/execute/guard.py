@@ -33,6 +33,12 @@ def _modes(model: nn.Module) -> list[bool]:
     return [m.training for m in model.modules()]
 
 
+def random_states() -> tuple[object, ...]:
+    """Where the global random numbers of torch, numpy and Python stand, to be compared."""
+    _, keys, place, *rest = np.random.get_state()
+    return torch.get_rng_state().numpy().tobytes(), keys.tobytes(), place, *rest, random.getstate()
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without the warnings of libraries about their own use of torch: nothing in them concerns a spec."""

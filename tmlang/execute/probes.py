@@ -100,12 +100,17 @@ def probe_randomness(model: Model, evaluator: Evaluator, x: torch.Tensor) -> lis
     if model.decide.rule == "most_likely":
         return []
     first, second = evaluator.outputs(x[:4]), evaluator.outputs(x[:4])
+    apart, does = _apart(first, second), "answers the same input differently"
+    note = f"the same {len(first)} originals, one at a time, differ by up to {apart:.3g}"
+    if not apart:
+        does = "draws random numbers when it answers" if evaluator.draws else f"{does} at times"
+        note = "four originals gave equal answers just now: what is drawn seldom tells"
     return [
         Diagnostic(
             "TM731",
-            f"{model.name} answers the same input differently, and says random: {model.random.kind}",
+            f"{model.name} {does}, and says random: {model.random.kind}",
             model.origin,
-            notes=(f"the same {len(first)} originals, one at a time, differ by up to {_apart(first, second):.3g}",),
+            notes=(note,),
             help="write random: per request and a success: rule, or take the randomness out (dropout left on?)",
         )
     ]

@@ -161,7 +161,7 @@ class _Walk:
             seen, going = self.hunt.look(shown, units)
             targets = None if self.targets is None else self.targets[units]
             value = self.loss(seen, self.hunt.job.y[units], targets)
-        if last or not bool(going.any()):
+        if last:
             return value.detach(), torch.zeros_like(x), going
         (gradient,) = torch.autograd.grad(value.sum(), shown)
         return value.detach(), gradient.reshape(x.shape), going
