@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.claims import Judgement, judge_plan
 from tmlang.audit.columns import Column, Columns, Extent
+from tmlang.audit.masking import Sign, signs
 from tmlang.audit.record import Record
 from tmlang.audit.schema import to_table
 from tmlang.audit.show import exact
@@ -64,6 +65,11 @@ class Evidence:
         return bool(self.claims) and not contradicted and all(j.status == "supported" for j in self.claims)
 
     @cached_property
+    def signs(self) -> tuple[Sign, ...]:
+        """The signs that gradients are masked, each with its evidence (TM870 to TM875)."""
+        return signs(self.plan, self.rows)
+
+    @cached_property
     def records(self) -> pa.Table:
         """One row per unit and stage (docs/bundle.md)."""
         return to_table(self.rows)
@@ -104,7 +110,7 @@ class Evidence:
         return html(view_of(Bundle.open(self.path)))
 
     def __str__(self) -> str:
-        return "\n".join(result_lines(self.columns, self.claims))
+        return "\n".join(result_lines(self.columns, self.claims, self.signs))
 
     def _repr_html_(self) -> str:
         title, style = escape(str(self.path)), "width:100%;height:40em;border:1px solid #8888"

@@ -28,6 +28,7 @@ SIGNS = (BLACK_BOX, RANDOM, ZERO, FLAT, ORDER, RADIUS)
 _RANDOM = frozenset(
     {
         "native.random",
+        "torchattacks.GN",
         "foolbox.L2RepeatedAdditiveGaussianNoiseAttack",
         "foolbox.L2RepeatedAdditiveUniformNoiseAttack",
         "foolbox.L2ClippingAwareRepeatedAdditiveGaussianNoiseAttack",
