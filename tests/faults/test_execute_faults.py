@@ -326,6 +326,14 @@ def test_another_run_in_the_folder_is_not_touched(runs: Runs) -> None:
         assert (mine / name).read_text() == "precious"
 
 
+def test_a_plan_without_evaluations_is_no_success(runs: Runs) -> None:
+    made = replace(plan(runs.folder, data(runs.folder, X, Y), [stage("up")]), evaluations=(), claims=())
+    with pytest.raises(Stop) as stopped:
+        runs(made)
+    assert code(stopped) == "TM828"
+    assert not (runs.folder / "out").exists()
+
+
 def test_a_library_that_is_not_installed(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: object) -> Any:
         raise BackendMissing("attacks")

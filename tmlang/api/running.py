@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from tmlang.api.reading import Front, Refused, check, read_sources
 from tmlang.base.source import Span
-from tmlang.diagnostics.model import Diagnostic
 from tmlang.diagnostics.stop import Stop
 
 if TYPE_CHECKING:
@@ -65,12 +64,12 @@ def run(
 
 def at_hand(front: Front) -> Front:
     """The spec without its plan, and with further errors, where something is not built, not installed or not there."""
-    from tmlang.plan.availability import unavailable
+    from tmlang.plan.availability import unavailable, unmeasured
     from tmlang.plan.capability import Capabilities
 
     if front.plan is None:
         return front
-    missing = (*unavailable(front.plan, Capabilities()), *_nothing(front))
+    missing = (*unavailable(front.plan, Capabilities()), *unmeasured(front.plan, Span(front.path, 0, 0, 1, 1, 1, 1)))
     return replace(front, plan=None, diagnostics=(*front.diagnostics, *missing)) if missing else front
 
 
@@ -95,14 +94,3 @@ def own_texts(front: Front) -> dict[str, str]:
         if place.is_relative_to(folder):
             found[place.relative_to(folder).as_posix()] = source.text
     return found
-
-
-def _nothing(front: Front) -> tuple[Diagnostic, ...]:
-    """That there is nothing to run: no result is no success."""
-    assert front.plan is not None
-    if front.plan.evaluations:
-        return ()
-    start = Span(front.path, 0, 0, 1, 1, 1, 1)
-    subject = next((s.name for s in front.plan.subjects), "a_threat")
-    help = f"write what searches or proves: evaluate mine of {subject} {{ attack: … }}"
-    return (Diagnostic("TM828", "the spec has no evaluation, so nothing would be measured", start, help=help),)

@@ -37,6 +37,7 @@ from tmlang.execute.stages import StageRun
 from tmlang.execute.workers import Crew, Limits
 from tmlang.execute.world import World
 from tmlang.meaning.threats import Shift
+from tmlang.plan.availability import unmeasured
 from tmlang.plan.capability import Capabilities
 from tmlang.plan.invariants import declared_name
 from tmlang.plan.ir import EvaluationPlan, Plan, Stage
@@ -93,6 +94,8 @@ def run(plan: Plan, options: RunOptions, progress: Progress | None = None) -> Ru
     """
     keep_freed_memory()
     options.limits.check()
+    if nothing := unmeasured(plan):
+        raise Stop(*nothing)
     runner = _Runner(plan, options, progress or Silent())
     try:
         return runner.run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from tmlang.base.source import NOWHERE, Span
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.meaning.values import Symbol
 from tmlang.plan.capability import Backend, Capabilities, Method
@@ -14,6 +15,15 @@ def unavailable(plan: Plan, capabilities: Capabilities) -> tuple[Diagnostic, ...
     """One diagnostic per stage that cannot run here, at the stage."""
     found = (_stage(s, capabilities.backend(s.backend)) for e in plan.evaluations for s in e.stages)
     return tuple(d for d in found if d is not None)
+
+
+def unmeasured(plan: Plan, start: Span = NOWHERE) -> tuple[Diagnostic, ...]:
+    """That there is nothing to run, told at ``start``: no result is no success."""
+    if plan.evaluations:
+        return ()
+    subject = next((s.name for s in plan.subjects), "a_threat")
+    help = f"write what searches or proves: evaluate mine of {subject} {{ attack: … }}"
+    return (Diagnostic("TM828", "the spec has no evaluation, so nothing would be measured", start, help=help),)
 
 
 def _stage(stage: Stage, backend: Backend | None) -> Diagnostic | None:
