@@ -38,7 +38,7 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
         type=_formats,
         default=("md", "html"),
         metavar="FORMAT,…",
-        help="html, md, json, pdf, tex, claims (html,md when absent)",
+        help="html, md, json, pdf, tex, claims, robustbench (html,md when absent)",
     )
     parser.add_argument("--latex", dest="format", action="store_const", const=("tex",), help="the same as --format tex")
     parser.add_argument("--name", default="", help="what heads the keys of report.tex (the spec's name when absent)")
@@ -69,7 +69,7 @@ def _formats(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(asked))
 
 
-_OF_ONE = ("tex", "claims")
+_OF_ONE = ("tex", "claims", "robustbench")
 _FORMATS = ("html", "md", "json", "pdf", *_OF_ONE)
 
 

@@ -16,6 +16,7 @@ from tmlang.report.markdown import comparison_markdown, markdown
 from tmlang.report.material import materials
 from tmlang.report.paper import paper_macros
 from tmlang.report.pdf import pdf
+from tmlang.report.robustbench import entries
 from tmlang.report.structured import structured
 from tmlang.report.view import View, view_of
 
@@ -48,6 +49,7 @@ FORMATS: Mapping[str, Callable[[Shown], bytes]] = {
 OF_ONE: Mapping[str, tuple[str, Callable[[Bundle, str], bytes]]] = {
     "tex": ("report.tex", lambda bundle, name: paper_macros(bundle, name).encode("ascii")),
     "claims": ("claims.json", lambda bundle, _: claims_json(judged(bundle))),
+    "robustbench": ("robustbench.json", lambda bundle, _: entries(bundle)),
 }
 """Format of one bundle alone -> its file, and its bytes under the name that a paper gives the bundle."""
 

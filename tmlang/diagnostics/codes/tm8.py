@@ -42,6 +42,7 @@ RULES = (
     Rule("TM881", "nothing is attached"),
     Rule("TM882", "an attachment is refused"),
     Rule("TM883", "the parts of a paper do not belong together"),
+    Rule("TM884", "the threat is none that the leaderboard lists"),
     # A fault of ours, told by the command line.
     Rule("TM890", "tmc failed in a way that no spec should be able to cause"),
 )
