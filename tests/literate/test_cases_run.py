@@ -425,6 +425,7 @@ def test_time_that_is_up_is_no_proof(runs: Runs) -> None:
 
 ELSEWHERE = {
     "B044": "unit/test_execute_runner.py::test_a_random_object_is_broken_where_fresh_draws_confirm_it",
+    "B081": "unit/test_masking.py::test_one_step_beats_ten_times_as_many",
     "B091": "faults/test_execute_faults.py::test_an_exception_costs_the_units_that_raise_it_alone",
     "B093": "faults/test_execute_faults.py::test_time_that_is_up_leaves_timeouts_and_not_survivors",
     "B049": "unit/test_execute_shifts.py::test_a_seed_comes_from_the_example_and_not_from_its_place",
@@ -444,7 +445,6 @@ ELSEWHERE = {
 
 OPEN = {
     "B074": "no backend is run at a list of radii",
-    "B081": "no run compares an attack with a single step of it",
     "B141": "the library's own robustness query is never called, and no test plants it",
     "B185": "no number is a mean over corruptions: each is claimed by itself",
 }
