@@ -27,6 +27,8 @@ Tensor = torch.Tensor
 
 MOMENTUM = 0.75
 _RISING = 0.75
+_ROWS = 256
+"""Rows of one pass: what a small network keeps for its gradient then stays in a core's cache."""
 
 
 def checkpoints(steps: int) -> list[int]:
@@ -156,6 +158,14 @@ class _Walk:
 
     def _look(self, x: Tensor, units: Tensor, *, last: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Loss (n,), gradient (n, size; zeros at the last point) and who goes on."""
+        if len(units) <= _ROWS:
+            return self._pass(x, units, last=last)
+        passes = -(-len(units) // _ROWS)
+        parts = [self._pass(p, u, last=last) for p, u in zip(x.chunk(passes), units.chunk(passes), strict=True)]
+        value, gradient, going = (torch.cat(side) for side in zip(*parts, strict=True))
+        return value, gradient, going
+
+    def _pass(self, x: Tensor, units: Tensor, *, last: bool) -> tuple[Tensor, Tensor, Tensor]:
         shown = self.terrain.shown(x).detach().requires_grad_(not last)
         with torch.set_grad_enabled(not last):
             seen, going = self.hunt.look(shown, units)
