@@ -61,8 +61,8 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Evidence
 def test_the_numbers_of_the_paper_are_those_of_the_records(paper: tuple[Path, str, Evidence]) -> None:
     _, text, evidence = paper
     certified, upper = evidence.share("greys", "certified"), evidence.share("greys", "upper")
-    assert f"R ∈ [{shown(certified)}, {shown(upper)}]" in text
-    assert f"we prove {shown(certified)} of 450 (coverage 100 %; claim" in text
+    assert f"makes fail, lies in [{shown(certified)}, {shown(upper)}]" in text
+    assert f"We prove {shown(certified)} of 450 (coverage 100 %; claim" in text
     assert f"the attacks leave {shown(evidence.share('greys', 'survival'))} of 450 (coverage 100 %; claim" in text
     for name in ("greys", "lengths"):
         row = [shown(evidence.share(name, c)) for c in ("clean_accuracy", "certified", "survival", "coverage")]

@@ -78,6 +78,16 @@ def test_the_numbers_are_those_of_the_worked_example(tmp_path: Path) -> None:
     assert found["x/claims"].count(r"\\") == 4
     assert "no coordinate differs from the original by more than 0.125" in found["x/e/threat"]
     assert r"attacked by \texttt{native.apgd} on exactly the allowed set" in found["x/e/protocol"]
+    assert found["x/e/found"].startswith(
+        "20 of 100 examples are proved: no allowed input makes the object fail. 30 examples"
+    )
+    assert r"the share of the 100 examples that are decided rightly" in found["x/e/found"]
+    assert r"lies in [20\,\%, 52\,\%] (from what is proved to what is not broken)." in found["x/e/found"]
+    # All witnesses lie at the same distance: the first unit stands for them.
+    assert (
+        r"example \texttt{u000}: at a distance of 0.125 it is decided as \texttt{1} in place of"
+        in found["x/e/incident"]
+    )
     assert "Survival says what one attack" in found["x/e/limits"]
 
 

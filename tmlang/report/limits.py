@@ -79,9 +79,9 @@ def _arithmetic(evaluation: EvaluationPlan, records: Sequence[Record]) -> Iterat
 def _data(data: Data, columns: Columns) -> Iterator[str]:
     units = "pairs of example and target" if columns.units == "pairs" else "examples"
     if data.sampling is None and not any(t.kind == "sample" for t in data.takes):
-        yield f"It speaks of these {columns.counts.base} {units} of {data.name}, and of no population behind them."
+        yield f"The numbers speak of these {columns.counts.base} {units} of {data.name}, and of no population behind them."
     else:
-        yield f"It speaks of {columns.counts.base} sampled {units}; claims marked `population` alone speak of the rest."
+        yield f"The numbers speak of {columns.counts.base} sampled {units}; claims marked `population` alone speak of the rest."
     if data.truth.kind == "predicted":
         yield f"The labels are predictions of {data.truth.model}: agreement with them is not correctness."
     if data.truth.kind == "published":
@@ -110,7 +110,7 @@ def _object(model: Model) -> Iterator[str]:
         yield "The object is a service that was observed once; it may have changed since."
     else:
         yield (
-            "Decisions are those of the reference evaluator named below, one input at a time; other hardware or other "
+            "Decisions are those of one reference evaluator, one input at a time; other hardware or other "
             "batches may decide differently where two outputs nearly tie."
         )
 

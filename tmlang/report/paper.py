@@ -15,15 +15,19 @@ from tmlang.audit.bundle import Bundle
 from tmlang.audit.claims import Judgement, formula, judge_plan
 from tmlang.audit.columns import Column, Columns
 from tmlang.audit.quantities import NOT_SHARES
+from tmlang.audit.record import Record
 from tmlang.audit.show import DASH, interval, number, percent
 from tmlang.audit.tally import tally_plan
+from tmlang.audit.units import is_witness
+from tmlang.meaning.threats import Threat
 from tmlang.plan.invariants import declared_name
 from tmlang.plan.ir import EvaluationPlan, Plan
 from tmlang.plan.text import plan_hash
 from tmlang.report.claims import claim_ids, covering, frozen_plan, statement_hash
+from tmlang.report.failures import class_name
 from tmlang.report.latex import latex_number, latex_text
 from tmlang.report.limits import limits
-from tmlang.report.numbers import NAMES, bounds, number_view, short
+from tmlang.report.numbers import NAMES, Bounds, bounds, headline, number_view, short
 from tmlang.report.protocol import SHORT, protocol
 from tmlang.report.symbols import display, symbol_lines
 from tmlang.report.words import paragraph
@@ -81,8 +85,40 @@ def _all(paper: _Paper) -> Iterator[tuple[str, str]]:
         yield f"{head}/threat", latex_text(paragraph(paper.plan, subject))
         yield f"{head}/set", display(symbol_lines(paper.plan, subject))
         yield f"{head}/protocol", latex_text(protocol(paper.plan, evaluation, paper.bundle.json("run.json")))
+        yield f"{head}/found", " ".join(_found(columns))
+        if (incident := nearest_failure(paper.plan, evaluation, records)) is not None:
+            yield f"{head}/incident", latex_text(incident)
         yield f"{head}/limits", latex_text(" ".join(limits(paper.plan, evaluation, columns, records)))
         yield from ((f"{head}/{end}", text) for end, text in _numbers(paper, evaluation, columns))
+
+
+def _found(columns: Columns) -> Iterator[str]:
+    """What was found, in sentences, and what R is."""
+    yield from map(latex_number, headline(columns))
+    known = bounds(columns)
+    if known.text:
+        of = f"the share of the {columns.counts.denominator} {columns.units}"
+        yield f"So $R$, {of} that are decided rightly and that no allowed input makes fail, {_lies(known)}."
+
+
+def _lies(known: Bounds) -> str:
+    return f"{'is' if known.relation == '=' else 'lies in'} {latex_number(known.text)} ({known.direction})"
+
+
+def nearest_failure(plan: Plan, evaluation: EvaluationPlan, records: Sequence[Record]) -> str | None:
+    """The failure to look at first: of the saved inputs that fail, the one that was changed least."""
+    own = [r for r in records if r.evaluation == evaluation.name and is_witness(r)]
+    failing = [(r.distance, r.unit, r) for r in own if r.distance is not None]
+    if not failing or not isinstance(plan.subject(evaluation.subject), Threat):
+        return None
+    row = min(failing, key=lambda found: found[:2])[2]
+    classes = plan.model(plan.subject(evaluation.subject).model).classes
+    label = class_name(classes, row.label)
+    decided = "rejected" if row.decision == -1 else f"decided as `{class_name(classes, row.decision)}`"
+    return (
+        f"The failing input that was changed least is that of example `{row.example}`: at a distance of "
+        f"{number(row.distance)} it is {decided} in place of `{label}` (found by `{row.stage}`)."
+    )
 
 
 # Numbers -------------------------------------------------------------------------------------------------------------
@@ -142,7 +178,7 @@ def _claim(judgement: Judgement, identity: str) -> Iterator[tuple[str, str]]:
     claim, said = judgement.claim, latex_number(formula(judgement.claim))
     status = judgement.status.replace("_", " ")
     short_id = rf"\texttt{{{identity[:SHORT]}}}"
-    yield "", f"{said}: {status}, since {latex_number(judgement.reason)} (claim {short_id})"
+    yield "", f"The claim {said} is {status}: {latex_number(judgement.reason)} (id {short_id})"
     yield "/title", latex_text(claim.text)
     yield "/formula", said
     yield "/status", status
