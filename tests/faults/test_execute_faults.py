@@ -141,6 +141,23 @@ def with_network(runs: Runs, source: str | None = None) -> Any:
     return plan(runs.folder, rows, [stage("bad")], model=model, threat=replace(THREAT, clean_errors="fail"))
 
 
+def test_an_original_on_which_the_object_fails_is_unknown_and_alone(runs: Runs) -> None:
+    """Behind those that the probes look at, one original makes the object raise."""
+    body = """if (x == 0.9375).any():
+            raise ValueError("no such input")
+        return self.linear(x)"""
+    made = with_network(runs, DROPOUT.format(body=body))
+    x = [[i / 64, 0.5] for i in range(40)]
+    x[36] = [0.9375, 0.9375]
+    made = replace(made, data=(data(runs.folder, x, [0] * 40),))
+    runs.toys["bad"] = Toy(moved((0.0, 0.0)))
+    result = runner.run(made, RunOptions(out=runs.folder / "out", trust_code=True))
+    assert {r.unit for r in runs.rows() if r.clean == "cu"} == {"36"}
+    accuracy = result.columns["e"].get("clean_accuracy")
+    assert accuracy is not None
+    assert accuracy.high - accuracy.low == F(1, 40)  # type: ignore[operator]
+
+
 def reach(job: Job) -> nn.Module:
     """The module behind the door, as a library that walks object graphs would find it."""
     return job.oracle.opened()[0]

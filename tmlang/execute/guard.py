@@ -35,8 +35,10 @@ def _modes(model: nn.Module) -> list[bool]:
 
 def random_states() -> tuple[object, ...]:
     """Where the global random numbers of torch, numpy and Python stand, to be compared."""
-    _, keys, place, *rest = np.random.get_state()
-    return torch.get_rng_state().numpy().tobytes(), keys.tobytes(), place, *rest, random.getstate()
+    state = np.random.get_state(legacy=False)
+    generator = state["state"]
+    numbers = generator["key"].tobytes(), generator["pos"], state["has_gauss"], state["gauss"]
+    return torch.get_rng_state().numpy().tobytes(), numbers, random.getstate()
 
 
 @contextmanager

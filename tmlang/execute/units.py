@@ -12,6 +12,7 @@ from tmlang.backends.decision import NO_DECISION
 from tmlang.backends.failure import Failure
 from tmlang.diagnostics.stop import stop
 from tmlang.execute.confirm import Confirmation, Confirmed, Trial
+from tmlang.execute.evaluator import Evaluator
 from tmlang.execute.seeds import derive
 from tmlang.execute.sources.data import UNUSABLE, LoadedData
 from tmlang.execute.vote import Vote
@@ -51,22 +52,32 @@ class Clean:
 def clean_pass(
     attacked: Attacked, data: LoadedData, confirmation: Confirmation | None, vote: Vote | None = None
 ) -> Clean:
-    """Decide the originals; ``NO_DECISION`` where the replays of a fixed object disagree, or where a smoothed one's
-    draws cannot tell. Of a random object a clean input is wrong where the test confirms that it fails."""
+    """Decide the originals; ``NO_DECISION`` where a fixed object fails or its replays disagree, or where a smoothed
+    one's draws cannot tell. Of a random object a clean input is wrong where the test confirms that it fails."""
     began = time.perf_counter()
     x = torch.from_numpy(data.x)
     if vote is not None:
         return Clean(vote.decide(x), (None,) * len(x), time.perf_counter() - began)
     if confirmation is None:
         evaluator = attacked.evaluator
-        decided = evaluator.decide(x)
+        decided = _decided(evaluator, x)
         for _ in range(evaluator.replays - 1):
-            decided = torch.where(evaluator.decide(x) == decided, decided, NO_DECISION)
+            decided = torch.where(_decided(evaluator, x) == decided, decided, NO_DECISION)
         return Clean(decided, (None,) * len(x), time.perf_counter() - began)
     decided = confirmation.decide(x)
     correct = Confirmed(Failure(torch.from_numpy(data.labels)), confirmation)
     trials = tuple(correct.trial(i, row) for i, row in enumerate(x))
     return Clean(decided, trials, time.perf_counter() - began)
+
+
+def _decided(evaluator: Evaluator, x: torch.Tensor) -> torch.Tensor:
+    """Decisions (n,) of ``x``; ``NO_DECISION`` of an original on which the object raises an exception."""
+    try:
+        return evaluator.decide(x)
+    except Exception:
+        if len(x) == 1:
+            return torch.tensor([NO_DECISION])
+        return torch.cat([_decided(evaluator, row) for row in torch.split(x, 1)])
 
 
 def make_units(threat: Threat, attacked: Attacked, data: LoadedData, passed: Clean) -> list[Unit]:
