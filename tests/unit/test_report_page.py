@@ -14,7 +14,19 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from audit_support import BROKEN, Rows, attack, certifier, evaluation, make_bundle, plan, solver, threat, worked_example
+from audit_support import (
+    BROKEN,
+    Rows,
+    attack,
+    certifier,
+    evaluation,
+    make_bundle,
+    plan,
+    sealed,
+    solver,
+    threat,
+    worked_example,
+)
 from PIL import Image
 
 from tmlang.audit.bundle import Bundle
@@ -119,6 +131,19 @@ def test_page_markdown_and_terminal_say_the_same_numbers(tmp_path):
         assert value in text
         assert value in terminal
     assert "survival(e) ≥ 90 %" in terminal
+
+
+@pytest.mark.parametrize("width", [30, 44, 79, 200])
+def test_nothing_is_wider_than_the_terminal_and_no_number_is_lost(width):
+    records = worked_example()
+    columns, judged = tally_plan(WORKED, records), judge_plan(WORKED, records)
+    wide = list(result_lines(columns, judged))
+    lines = list(result_lines(columns, judged, width=width))
+    assert max(map(len, lines)) <= width
+    assert any(line.startswith("   clean accuracy") for line in lines) == (width == 200)
+    numbers = re.compile(r"\d+(?:\.\d+)?")
+    assert sorted(numbers.findall(" ".join(lines))) == sorted(numbers.findall(" ".join(wide)))
+    assert list(result_lines(columns, judged, width=None)) == wide
 
 
 def test_a_search_alone_is_never_called_more_than_it_is(tmp_path):
@@ -352,13 +377,13 @@ def test_set_leaves_claims_unjudged(tmp_path):
 def test_the_report_is_part_of_the_seal_and_can_be_made_again(tmp_path, capsys):
     bundle = make_bundle(tmp_path / "run", WORKED, candidates(worked_example()))
     write_into(bundle)
-    bundle.seal({})
-    sealed = Bundle.open(bundle.path)
-    assert {"report.html", "report.md"} <= set(sealed.files())
+    sealed(bundle)
+    again = Bundle.open(bundle.path)
+    assert {"report.html", "report.md"} <= set(again.files())
     assert main(["report", str(bundle.path), "--out", str(tmp_path / "out")]) == 0
     assert "report.html" in capsys.readouterr().out
-    assert (tmp_path / "out/report.html").read_text() == sealed.text("report.html")
-    assert (tmp_path / "out/report.md").read_text() == sealed.text("report.md")
+    assert (tmp_path / "out/report.html").read_text() == again.text("report.html")
+    assert (tmp_path / "out/report.md").read_text() == again.text("report.md")
 
 
 def test_a_page_is_written_without_drawing_libraries(tmp_path, monkeypatch):

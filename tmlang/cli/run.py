@@ -7,6 +7,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from tmlang.api.running import at_hand, prepared
@@ -119,8 +120,9 @@ def _progress(quiet: bool, front: Front) -> Progress:
 def _print(result: RunResult) -> None:
     from tmlang.report.terminal import result_lines
 
+    width = get_terminal_size().columns if sys.stdout.isatty() else None
     print()
-    for line in result_lines(result.columns, result.judgements, result.signs):
+    for line in result_lines(result.columns, result.judgements, result.signs, width=width):
         print(line)
     print(f"\nthe evidence and report.html lie in {result.path}")
     print(f"audit it: tmc audit {result.path}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
 
 from tmlang.audit.claims import Judgement, formula
 from tmlang.audit.columns import Columns
@@ -22,14 +23,37 @@ _SHOWN = (
 
 
 def result_lines(
-    columns: Mapping[str, Columns], judgements: Sequence[Judgement], signs: Sequence[Sign] = ()
+    columns: Mapping[str, Columns],
+    judgements: Sequence[Judgement],
+    signs: Sequence[Sign] = (),
+    *,
+    width: int | None = None,
 ) -> Iterator[str]:
-    """A table of the evaluations, what follows for each, the signs that gradients are masked, and the claims."""
+    """A table of the evaluations, what follows for each, the signs that gradients are masked, and the claims.
+
+    ``width``: of the terminal, in characters; what is longer is broken at spaces, and a table that does not fit is
+    turned into lines. ``None`` (a log, a file) breaks nothing.
+    """
+    for line in _lines(columns, judgements, signs, width):
+        yield from _broken(line, width) if width and len(line) > width else [line]
+
+
+def _broken(line: str, width: int) -> Sequence[str]:
+    """``line`` over several, indented by two more."""
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return wrap(line, max(width, 24), subsequent_indent=indent, drop_whitespace=True, break_on_hyphens=False)
+
+
+def _lines(
+    columns: Mapping[str, Columns], judgements: Sequence[Judgement], signs: Sequence[Sign], width: int | None
+) -> Iterator[str]:
     shown = [name for name in _SHOWN if any(c.get(name) for c in columns.values())]
     if shown:
         heads = ["", *(NAMES[name][0] for name in shown), "R"]
         rows = [[name, *(short(c, n) for n in shown), bounds(c).text or DASH] for name, c in columns.items()]
-        yield from _aligned([heads, *rows])
+        table = list(_aligned([heads, *rows]))
+        fits = width is None or all(len(line) <= width for line in table)
+        yield from table if fits else _listed(heads, rows)
         yield ""
     for name, c in columns.items():
         yield f"{name}: {c.subject}"
@@ -46,6 +70,14 @@ def result_lines(
     for j in judgements:
         yield f"{MARKS[j.status]} {j.status.replace('_', ' '):<13} {j.claim.text}: {formula(j.claim)}"
         yield f"  {'':<13} {j.reason}"
+
+
+def _listed(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The table where it does not fit: one line per number under the name of its row."""
+    longest = max(len(head) for head in heads)
+    for row in rows:
+        yield row[0]
+        yield from (f"  {head:<{longest}}  {value}" for head, value in zip(heads[1:], row[1:], strict=True))
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
