@@ -7,6 +7,7 @@ import faulthandler
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,36 @@ def candidate(runs: Runs, out: str, reference: str) -> bytes:
     from tmlang.audit.bundle import Bundle
 
     return Bundle.open(runs.folder / out, sealed=False).candidate(reference)[0].tobytes()
+
+
+def test_a_killed_run_takes_its_workers_with_it(runs: Runs) -> None:
+    pid = runs.folder / "pid"
+
+    def search(_: Job) -> Candidates:
+        pid.with_suffix(".new").write_text(str(os.getpid()))
+        pid.with_suffix(".new").rename(pid)
+        hang_deaf()
+        raise AssertionError
+
+    made = plan(runs.folder, data(runs.folder, X[:1], Y[:1]), [stage("bad")])
+    run = os.fork()
+    if run == 0:  # pragma: no cover
+        try:
+            runs(made, limits=Limits(1), bad=search)
+        finally:
+            os._exit(0)
+    until(pid.exists)
+    os.kill(run, signal.SIGKILL)
+    os.waitpid(run, 0)
+    worker = Path(f"/proc/{pid.read_text()}/stat")
+    until(lambda: not worker.exists() or worker.read_text().rsplit(")", 1)[1].split()[0] == "Z")
+
+
+def until(reached: Callable[[], bool], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_no_process_is_left(runs: Runs) -> None:
