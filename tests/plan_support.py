@@ -31,6 +31,9 @@ version = "1.0"
 import = "no_such_module_toylib"
 extra = "attacks"
 
+[not_offered]
+crawl = "it returns the original"
+
 [defaults]
 class = "nowhere:Toy"
 role = "attack"

@@ -69,6 +69,11 @@ def test_an_unknown_or_misplaced_method_is_named_with_what_there_is(
     assert says in (found.help or "")
 
 
+def test_what_a_library_has_and_tmlang_does_not_offer_is_refused_with_the_reason(tmp_path: Path) -> None:
+    found = refused(attacked(made=call("toy.crawl")), tmp_path)
+    assert (found.code, found.message) == ("TM502", "toy.crawl is not offered: it returns the original")
+
+
 @pytest.mark.parametrize(
     ("argument", "value", "code", "on_name", "says"),
     [

@@ -13,7 +13,7 @@ def load(backend: str, method: str, capabilities: Capabilities | None = None) ->
     """The adapter of ``backend.method``, made with its manifest row.
 
     Raises :class:`BackendMissing` (``args[0]`` is the extra to install) when the library is not importable, and
-    :class:`BackendRefusal` when there is no such method or it is only described.
+    :class:`BackendRefusal` when there is no such method, it is only described, or its module cannot be imported.
     """
     found = (capabilities or Capabilities()).backend(backend)
     row = found.method(method) if found else None
@@ -24,5 +24,8 @@ def load(backend: str, method: str, capabilities: Capabilities | None = None) ->
     if importlib.util.find_spec(found.module) is None:
         raise BackendMissing(found.extra)
     module, name = row.implementation.split(":")
-    adapter: Search | Certifier | Corruption = getattr(importlib.import_module(module), name)(row)
+    try:
+        adapter: Search | Certifier | Corruption = getattr(importlib.import_module(module), name)(row)
+    except (ImportError, AttributeError, TypeError) as error:
+        raise BackendRefusal(f"{row.implementation} of {row.path} cannot be loaded: {error}") from error
     return adapter

@@ -177,30 +177,66 @@ _MANIFESTS = Path(__file__).resolve().parent.parent / "backends"
 
 
 class Capabilities:
-    """The manifests of one folder, each read when it is first asked for."""
+    """The manifests that come with tmlang and those of plugins (or of one ``folder`` alone), each read when it is first
+    asked for. Plugins are looked for when a backend is asked for that tmlang does not bring, and cannot replace one."""
 
-    def __init__(self, folder: Path = _MANIFESTS) -> None:
-        self._files = {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    def __init__(self, folder: Path | None = None) -> None:
+        self._alone = folder is not None
+        self._files = {path.stem: path for path in sorted((folder or _MANIFESTS).glob("*.toml"))}
         self._read: dict[str, Backend] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The backends of tmlang itself (or of the folder)."""
         return tuple(self._files)
 
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """The backends of installed plugins."""
+        return tuple(name for name in self._beside() if name not in self._files)
+
     def backend(self, name: str) -> Backend | None:
-        """The backend, or ``None`` when there is no such manifest. Raises ``ManifestError``."""
+        """The backend, or ``None`` when there is no such manifest. Raises ``ManifestError``, and a ``Stop`` with TM521
+        where the manifest is a plugin's."""
         if name not in self._read:
             path = self._files.get(name)
-            if path is None:
+            found = self._plugin(name) if path is None else _read(path)
+            if found is None:
                 return None
-            from tmlang.plan.manifest import read_manifest
-
-            self._read[name] = read_manifest(path.read_text(encoding="utf-8"), path.name)
+            self._read[name] = found
         return self._read[name]
 
+    def _beside(self) -> Mapping[str, Path]:
+        if self._alone:
+            return {}
+        from tmlang.plan.plugins import plugin_manifests
+
+        return plugin_manifests()
+
+    def _plugin(self, name: str) -> Backend | None:
+        path = self._beside().get(name)
+        if path is None:
+            return None
+        try:
+            found = _read(path)
+            list(found.methods.values())
+        except (OSError, ValueError) as error:
+            from tmlang.diagnostics.stop import stop
+
+            raise stop(
+                "TM521", f"the manifest of the plugin {name} cannot be used: {error}", help="report it to its author"
+            ) from error
+        return found
+
     def methods(self) -> Iterator[Method]:
-        """Every method of every backend (reads all manifests)."""
+        """Every method of every backend of tmlang (reads all their manifests)."""
         for name in self.names:
             backend = self.backend(name)
             assert backend is not None
             yield from backend.methods.values()
+
+
+def _read(path: Path) -> Backend:
+    from tmlang.plan.manifest import read_manifest
+
+    return read_manifest(path.read_text(encoding="utf-8"), path.name)

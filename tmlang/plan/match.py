@@ -131,7 +131,8 @@ class Matcher:
         name = call.path[0] if len(call.path) > 1 else "native"
         backend = self.capabilities.backend(name)
         if backend is None:
-            self._unknown("TM501", f"there is no backend `{name}`", call, name, self.capabilities.names)
+            known = [*self.capabilities.names, *self.capabilities.plugins]
+            self._unknown("TM501", f"there is no backend `{name}`", call, name, known)
             return None
         wanted = ".".join(call.path[1:]) or call.path[0]
         method = backend.method(wanted)

@@ -23,4 +23,5 @@ RULES = (
     Rule("TM518", "the method is known to miss failures", "warning"),
     Rule("TM519", "the attacks together are too weak to say anything", "warning"),
     Rule("TM520", "a universal perturbation is searched for more than once"),
+    Rule("TM521", "the manifest of a plugin cannot be used"),
 )
