@@ -28,6 +28,7 @@ from tmlang.audit.rejudge import (
     status,
 )
 from tmlang.audit.remeasure import CannotMeasure, broken_rules, distance, exact_values, squared
+from tmlang.audit.sharing import Pair, is_one_perturbation
 from tmlang.audit.summary import form_fault
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.meaning.spaces import Space
@@ -241,8 +242,27 @@ def _candidates(bundle: Bundle, plan: Plan, rows: Sequence[Record], found: Audit
         except Stop as stopped:
             faults = [d.message for d in stopped.diagnostics]
         yield from (f"{row.evaluation}, {row.unit}, {row.stage}: {fault}" for fault in faults)
+    yield from _shared(bundle, plan, rows, found)
     found.checked.append(f"membership and distances of {measured} saved inputs, measured again in rationals")
     found.unchecked += [f"membership of some saved inputs: {why}" for why in sorted(skipped)]
+
+
+def _shared(bundle: Bundle, plan: Plan, rows: Sequence[Record], found: Audit) -> Iterator[str]:
+    """What a universal perturbation is told to break was made of one perturbation."""
+    for evaluation in plan.evaluations:
+        subject = plan.subject(evaluation.subject)
+        if not isinstance(subject, Threat) or subject.perturbation != "universal":
+            continue
+        space = plan.space(plan.model(subject.model).space)
+        pairs: list[Pair] = []
+        for row in rows:
+            if row.evaluation == evaluation.name and row.observed_failure and row.candidate is not None:
+                stored, original, indices = bundle.candidate(row.candidate)
+                start = exact_values(space, original, indices=indices)
+                pairs.append((start, exact_values(space, stored, indices=indices)))
+        if pairs and not is_one_perturbation(space, pairs):
+            yield f"{evaluation.name}: {len(pairs)} inputs are told to be made of one perturbation, and they are not"
+        found.checked.append(f"{len(pairs)} inputs of {evaluation.name} come of one perturbation")
 
 
 def _measure(bundle: Bundle, plan: Plan, subject: Threat | Property, row: Record) -> Iterator[str]:
