@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
@@ -187,3 +188,28 @@ def plan(evaluations: Iterable[EvaluationPlan], threats: Iterable[Any], **change
     data = Data("test", "px", Call(("npz",)), file, (Take("all"),), Truth("published", "digits"))
     whole = Plan(1, (), (space,), (model,), (data,), tuple(threats), tuple(evaluations), ())
     return replace(whole, **changes)
+
+
+def forged(
+    honest: Path,
+    path: Path,
+    *,
+    rows: Callable[[list[Record]], list[Record]] = list,
+    run: Callable[[dict[str, Any]], object] | None = None,
+) -> Path:
+    """A copy of a finished bundle with other rows, and every number, claim and hash worked out anew from them."""
+    shutil.copytree(honest, path)
+    before = Bundle.open(honest)
+    (path / "statement.json").unlink()
+    for name in (path / "records").iterdir():
+        name.unlink()
+    bundle = Bundle(path, writable=True)
+    whole, records = before.plan(), rows(before.records())
+    told = before.json("run.json")
+    if run:
+        run(told)
+    bundle.add_json("run.json", told)
+    bundle.write_records(records)
+    bundle.add_json("columns.json", summary(tally_plan(whole, records), judge_plan(whole, records)))
+    sealed(bundle)
+    return path

@@ -22,6 +22,7 @@ from audit_support import (
     evaluation,
     make_bundle,
     plan,
+    run_of,
     sealed,
     solver,
     threat,
@@ -402,3 +403,13 @@ def test_without_the_extra_there_is_the_text_and_a_word_about_the_page(tmp_path,
     assert stopped.value.diagnostics[0].code == "TM510"
     assert "tmlang[report]" in (stopped.value.diagnostics[0].help or "")
     assert [n for n in bundle.files() if n.startswith("report")] == ["report.md"]
+
+
+@pytest.mark.parametrize(
+    ("lock", "said"), [(None, "not frozen before the run"), ("ab" * 32, "by the lock " + "ab" * 32)]
+)
+def test_the_report_says_whether_the_protocol_was_frozen(tmp_path, lock, said):
+    rows = candidates(worked_example())
+    bundle = make_bundle(tmp_path / "run", WORKED, rows)
+    bundle.add_json("run.json", run_of(WORKED, rows) | {"lock": lock})
+    assert said in markdown(view_of(sealed(bundle)))

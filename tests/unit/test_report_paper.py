@@ -8,7 +8,18 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from audit_support import BROKEN, attack, certifier, evaluation, make_bundle, plan, threat, worked_example
+from audit_support import (
+    BROKEN,
+    attack,
+    certifier,
+    evaluation,
+    make_bundle,
+    plan,
+    run_of,
+    sealed,
+    threat,
+    worked_example,
+)
 
 from tmlang.audit.bundle import Bundle
 from tmlang.cli import report
@@ -29,7 +40,7 @@ CLAIMS = (
     Claim("falls", Measured("survival", "e"), ">=", Fraction(9, 10)),
 )
 WORKED = plan([evaluation(attack(), certifier())], [threat()], claims=CLAIMS)
-RUN = {"tmlang": "0", "artifacts": {}, "models": {"net": {"device": "cpu"}}, "libraries": {"torch": "2"}}
+RUN = {"models": {"net": {"device": "cpu"}}, "libraries": {"torch": "2"}}
 HOSTILE = '\\input{/etc/passwd}} \\end{document} %$#&_^~ ^^5c ` " <b> | é Ж ☃ \u202e\n\n\\par'
 
 WORDS = """
@@ -46,8 +57,8 @@ def bundle_of(path: Path, whole: Plan = WORKED) -> Bundle:
         for r in worked_example()
     ]
     bundle = make_bundle(path, whole, rows)
-    bundle.add_json("run.json", RUN)
-    bundle.seal({})
+    bundle.add_json("run.json", run_of(whole, rows) | RUN)
+    sealed(bundle)
     return Bundle.open(path)
 
 

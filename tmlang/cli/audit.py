@@ -6,6 +6,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
+from tmlang.cli.replay import add_model
+
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
@@ -15,6 +17,8 @@ _EPILOG = """\
 examples:
   tmc audit runs/first-0c1d2e            recheck everything that can be checked without the model
   tmc audit runs/first-0c1d2e --format json
+  tmc audit runs/first-0c1d2e --model specs/first --trust-code
+                                         also give every saved input and original to the model again
 
 exit codes: 0 everything that was checked holds, 1 something does not follow, 2 wrong usage
 """
@@ -29,14 +33,30 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
     )
     parser.add_argument("bundle", metavar="BUNDLE", help="the folder that tmc run wrote")
     parser.add_argument("--format", choices=("text", "json"), default="text")
+    add_model(parser, required=False)
 
 
 def run(args: argparse.Namespace) -> int:
     from tmlang.audit.verify import audit
 
     found = audit(args.bundle)
+    if args.model is not None:
+        _replay(found, args)
     print(_as_json(found) if args.format == "json" else _as_text(found))
     return 1 if found.faults else 0
+
+
+def _replay(found: Audit, args: argparse.Namespace) -> None:
+    """Add what the model itself says."""
+    from tmlang.audit.bundle import Bundle
+    from tmlang.audit.verify import DATA, MODEL, Fault
+    from tmlang.execute.replay import replay_all, world_of
+
+    bundle = Bundle.open(args.bundle, sealed=False)
+    again = replay_all(bundle, world_of(bundle, args.model, trust_code=args.trust_code))
+    found.faults += [Fault("TM848", text) for text in again.faults]
+    found.checked.append(f"{again.clean} originals and {again.inputs} saved inputs, decided again by the model")
+    found.unchecked = [text for text in found.unchecked if text not in (MODEL, DATA)] + again.unchecked
 
 
 def _as_json(found: Audit) -> str:

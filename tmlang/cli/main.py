@@ -22,6 +22,7 @@ COMMANDS = {
     "plan": "show what would run, on which library, how faithfully, at what cost",
     "run": "run a spec and write its bundle of evidence",
     "audit": "recheck a bundle: hashes, witnesses, every headline number",
+    "replay": "give the saved inputs of one example to the model again",
     "report": "write the report of a bundle, or several side by side",
     "fmt": "lay a spec out in the one standard way",
     "new": "write a commented spec that checks, to start from",

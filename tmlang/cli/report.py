@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
+    from tmlang.audit.bundle import Bundle
+
 _EPILOG = """\
 examples:
   tmc report runs/first-0c1d2e                   report.html and report.md in the current folder
@@ -18,7 +20,8 @@ examples:
   tmc report runs/first-0c1d2e --figures all     with every figure that can show it, as SVG and PNG in figures/ too
   tmc report runs/old runs/new                   comparison.html and comparison.md: both side by side
 
-A bundle holds the report that was made with it; this one is made again from its records, after its hashes were checked.
+A bundle holds the report that was made with it; this one is made again from its records, once tmc audit finds nothing
+wrong with it.
 Of several bundles, evaluations of the same examples, allowed set, failure and denominator are compared; of the others
 it is said why not.
 """
@@ -74,13 +77,27 @@ _FORMATS = ("html", "md", "json", "pdf", *_OF_ONE)
 
 
 def run(args: argparse.Namespace) -> int:
-    from tmlang.audit.bundle import Bundle
     from tmlang.report.write import write_beside
 
     single = [f for f in args.format if f in _OF_ONE]
     if single and len(args.bundle) > 1:
         args.usage(f"{single[0]} is made of one bundle at a time")
-    bundles = [Bundle.open(b) for b in args.bundle]
+    bundles = [_sound(b) for b in args.bundle]
     for path in write_beside(bundles, args.out, args.format, name=args.name, figures=args.figures):
         print(path)
     return 0
+
+
+def _sound(path: str) -> Bundle:
+    """The bundle, if what it says follows from what is in it: nothing is reported of another one."""
+    from tmlang.audit.bundle import Bundle
+    from tmlang.audit.verify import audit
+    from tmlang.base.source import NOWHERE
+    from tmlang.diagnostics.model import Diagnostic
+    from tmlang.diagnostics.stop import Stop
+
+    bundle = Bundle.open(path)
+    if faults := audit(path).faults:
+        help = f"tmc audit {path} lists everything that was checked"
+        raise Stop(*(Diagnostic(f.code, f.text, NOWHERE, help=help) for f in faults))
+    return bundle

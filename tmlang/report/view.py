@@ -334,7 +334,7 @@ def _facts(bundle: Bundle, plan: Plan) -> tuple[tuple[str, tuple[tuple[str, str]
     objects = [(f"object {model}", str(facts.get("object", "—"))) for model, facts in run.get("models", {}).items()]
     where = [(k, str(machine[k])) for k in ("python", "platform", "processor") if k in machine]
     groups = [
-        ("identity", [("plan", plan_hash(plan)), *objects]),
+        ("identity", [("plan", plan_hash(plan)), ("protocol", _protocol(run)), *objects]),
         ("files", files),
         ("modules of the spec", [(m.name, m.sha256) for m in plan.modules]),
         ("libraries", [(k, str(v)) for k, v in run.get("libraries", {}).items()]),
@@ -342,6 +342,12 @@ def _facts(bundle: Bundle, plan: Plan) -> tuple[tuple[str, tuple[tuple[str, str]
         ("machine", where),
     ]
     return tuple((heading, tuple(pairs)) for heading, pairs in groups if pairs)
+
+
+def _protocol(run: Mapping[str, Any]) -> str:
+    """Whether the protocol was fixed before its results were seen (``tmc freeze``, ``tmc run --locked``)."""
+    lock = run.get("lock")
+    return "not frozen before the run" if lock is None else f"frozen before the run, by the lock {lock}"
 
 
 def _plain(value: Any) -> str:

@@ -25,6 +25,7 @@ RULES = (
     Rule("TM845", "a number does not follow from the records"),
     Rule("TM846", "a candidate is not what its record says"),
     Rule("TM847", "a sealed bundle is not written to"),
+    Rule("TM848", "the model does not do what was recorded"),
     # A run under a lock.
     Rule("TM860", "there is no lock"),
     Rule("TM861", "the lock cannot be read"),

@@ -1,0 +1,151 @@
+"""The saved inputs of a bundle, given again to the model that was attacked: ``tmc audit --model`` and ``tmc replay``.
+
+The files that the plan names lie under another root than in the run; each must have the hash that the run recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tmlang.audit.bundle import Bundle
+from tmlang.audit.identity import checked_run
+from tmlang.audit.record import CLEAN_STAGE, Record
+from tmlang.audit.remeasure import exact_values
+from tmlang.diagnostics.stop import Stop
+from tmlang.execute.arena import Arena, make_arena
+from tmlang.execute.world import World
+from tmlang.meaning.threats import Shift
+from tmlang.plan.lock import frozen
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """One saved input: ``row`` as recorded, and the ``decision`` that the model takes now (−1: rejected, −2: none).
+    ``start`` and ``point``: original and changed input (*shape) in the space's values."""
+
+    row: Record
+    decision: int
+    start: np.ndarray
+    point: np.ndarray
+
+    @property
+    def agrees(self) -> bool:
+        return self.decision == (-2 if self.row.decision is None else self.row.decision)
+
+
+@dataclass
+class Replayed:
+    """``faults``: what the model does not do as recorded. ``inputs`` and ``clean``: how many decisions were repeated.
+    ``unchecked``: evaluations that one decision says nothing about, and why."""
+
+    faults: list[str] = field(default_factory=list)
+    inputs: int = 0
+    clean: int = 0
+    unchecked: list[str] = field(default_factory=list)
+
+
+def world_of(bundle: Bundle, root: Path, *, trust_code: bool) -> World:
+    """The models and data of a bundle's plan from the files under ``root``.
+
+    Raises a ``Stop`` with TM7 diagnostics where a file is missing or is not the one that the run read.
+    """
+    run = checked_run(bundle.json("run.json"))
+    plan = frozen(bundle.plan(), run["artifacts"])
+    world = World(replace(plan, root=str(root)), trust_code=trust_code)
+    world.verify()
+    return world
+
+
+def replay_all(bundle: Bundle, world: World) -> Replayed:
+    """Every clean decision and every saved input, against what the records say; and the data's ids and labels."""
+    found = Replayed()
+    run, rows = bundle.json("run.json"), bundle.records()
+    for evaluation in world.plan.evaluations:
+        own = [r for r in rows if r.evaluation == evaluation.name]
+        arena = _arena(world, evaluation.name)
+        found.faults += [f"{evaluation.name}: {fault}" for fault in _data_faults(arena, own)]
+        if (why := _not_one_decision(world, arena)) is not None:
+            found.unchecked.append(f"the decisions of {evaluation.name}: {why}")
+            continue
+        for again in _replayed(bundle, arena, own):
+            found.inputs += 1
+            found.faults += [f"{evaluation.name}, {again.row.unit}: {fault}" for fault in _faults(again, arena)]
+        found.clean += len(arena.units)
+    found.faults += list(_object_faults(world, run["models"]))
+    return found
+
+
+def replay_example(bundle: Bundle, world: World, example: str) -> Iterator[Again]:
+    """The saved inputs of one example, decided again, in the order of the records."""
+    rows = bundle.records()
+    for evaluation in world.plan.evaluations:
+        own = [r for r in rows if r.evaluation == evaluation.name and r.example == example]
+        if any(r.candidate for r in own):
+            yield from _replayed(bundle, _arena(world, evaluation.name), own)
+
+
+def _arena(world: World, name: str) -> Arena:
+    arena, found = make_arena(next(e for e in world.plan.evaluations if e.name == name), world)
+    if arena is None:
+        raise Stop(*found)
+    return arena
+
+
+def _not_one_decision(world: World, arena: Arena) -> str | None:
+    if isinstance(world.plan.subject(arena.evaluation.subject), Shift):
+        return "the inputs of a shift are not saved"
+    if arena.confirmation is not None or arena.attacked.model.decide.rule == "most_likely":
+        return "they are drawn, and not repeated by one pass"
+    return None
+
+
+def _replayed(bundle: Bundle, arena: Arena, rows: Sequence[Record]) -> Iterator[Again]:
+    for row in rows:
+        if row.candidate is None or row.status == "invalid":
+            continue
+        stored, original, indices = bundle.candidate(row.candidate)
+        start, point = (_values(arena, a, indices=indices) for a in (original, stored))
+        yield Again(row, int(arena.attacked.evaluator.decide(torch.from_numpy(point[None]))[0]), start, point)
+
+
+def _values(arena: Arena, stored: np.ndarray, *, indices: bool) -> np.ndarray:
+    space = arena.sets.space
+    exact = exact_values(space, stored, indices=indices)
+    return np.array([float(v) for v in exact], dtype=space.dtype).reshape(space.shape)
+
+
+def _data_faults(arena: Arena, rows: Sequence[Record]) -> Iterator[str]:
+    """The units that data, goal and model give, against the clean rows."""
+    clean = {r.unit: r for r in rows if r.stage.rpartition("/")[2] == CLEAN_STAGE}
+    if [u.id for u in arena.units] != list(clean):
+        yield "the data gives other examples, or in another order, than there are rows of"
+    for unit in arena.units:
+        row = clean.get(unit.id)
+        if row is None:
+            continue
+        if (row.label, row.target) != (unit.label, unit.target):
+            yield f"{unit.id}: recorded with label {row.label} and target {row.target}, and the data says {unit.label}"
+        if row.clean != unit.clean:
+            yield f"{unit.id}: recorded as {row.clean} before any change, and the model makes it {unit.clean}"
+
+
+def _faults(again: Again, arena: Arena) -> Iterator[str]:
+    row = again.row
+    if not again.agrees and row.status != "unstable":
+        yield f"the input of {row.stage} was decided {row.decision}, and the model decides {again.decision}"
+    here = next((i for i, u in enumerate(arena.units) if u.id == row.unit), None)
+    if here is not None and not np.array_equal(arena.x[here].numpy(), again.start):
+        yield f"the original beside the input of {row.stage} is not that of the data"
+
+
+def _object_faults(world: World, models: Mapping[str, Any]) -> Iterator[str]:
+    for name, attacked in world.loaded().items():
+        told = models.get(name, {}).get("object")
+        if told != attacked.evaluator.identity()["object"]:
+            yield f"{name} is not the model that was attacked: its weights and steps have another hash"
