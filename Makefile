@@ -22,7 +22,7 @@ help:
 	@echo "make docs     write docs/backends.md from the manifests"
 	@echo "make fuzz     200,000 damaged specs through parser, checker, matcher and layout: nothing but diagnostics"
 	@echo "make nightly  five million damaged specs and the long runs, all 10,000 MNIST images among them (needs ../shared)"
-	@echo "make bench    the three measurements of benchmarks/"
+	@echo "make bench    the four measurements of benchmarks/"
 	@echo "make clean    remove what the tools left, .venv too; runs/ stays"
 
 env: $(INSTALLED)
@@ -80,6 +80,7 @@ nightly: $(INSTALLED)
 bench: $(INSTALLED)
 	@$(BIN)/python benchmarks/check_speed.py
 	@$(BIN)/python benchmarks/overhead.py
+	@$(BIN)/python benchmarks/certify.py
 	@$(BIN)/python benchmarks/apgd.py
 
 clean:
