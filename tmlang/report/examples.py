@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from tmlang.audit.columns import Restriction
 from tmlang.audit.record import CLEAN_STAGE, Record
-from tmlang.audit.show import number
 from tmlang.audit.tally import counted
 from tmlang.audit.units import Reader, Rows, Unit, group, is_witness, stage_label
 from tmlang.meaning.threats import Property, Shift, Subject, Threat
@@ -197,8 +195,8 @@ def _step(evaluation: EvaluationPlan, classes: Sequence[str], row: Record, place
         stage_label(evaluation, row) + (f", repeat {row.repeat + 1}" if evaluation.repeats > 1 else ""),
         _outcome(row),
         "" if row.decision is None else class_name(classes, row.decision),
-        "" if far is None else number(Fraction(far)),
-        "" if row.margin is None else number(Fraction(row.margin)),
+        "" if far is None else f"{far:.4g}",
+        "" if row.margin is None else f"{row.margin:.4g}",
         row.queries,
         row.seconds,
         place,
