@@ -55,7 +55,8 @@ def test_corruptions_and_noise_are_those_of_the_recorded_seeds(evidence: Evidenc
     from imagecorruptions.corruptions import defocus_blur
 
     page = pages()
-    labels = {i: int(load_digits().target[int(i)]) for i in IDS}
+    target = load_digits().target
+    labels = {i: int(target[int(i)]) for i in IDS}
     focus = {r["unit"]: r["decision"] for r in evidence.rows("focus", "apply")}
     assert focus == decisions({i: defocus_blur(Image.fromarray(x), 1).astype(np.uint8) for i, x in page.items()})
     assert evidence.share("focus", "corrupted_accuracy") == Fraction(sum(focus[i] == labels[i] for i in IDS), 100)

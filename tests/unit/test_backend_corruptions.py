@@ -12,6 +12,7 @@ from scipy import stats
 from scipy.ndimage import gaussian_filter
 
 from tmlang.backends.contract import BackendRefusal
+from tmlang.backends.domain import Domain
 from tmlang.backends.loading import load
 from tmlang.meaning.spaces import Cell, Space
 from tmlang.meaning.values import Distance
@@ -30,7 +31,7 @@ PICTURES = {s.name: np.random.default_rng(7).integers(0, 256, s.shape).astype(np
 def change(name: str, space: Space, seed: int = 5, **arguments: Any) -> np.ndarray:
     backend, _, method = name.rpartition(".")
     adapter: Any = load(backend or "imagecorruptions", method)
-    changed: np.ndarray = adapter.change(PICTURES[space.name], space, arguments, seed)
+    changed: np.ndarray = adapter.change(PICTURES[space.name], Domain(space), arguments, seed)
     return changed
 
 
@@ -100,7 +101,7 @@ def test_a_motion_blur_of_a_grey_picture_is_that_of_equal_channels():
     grey = change("motion_blur", GREY, severity=F(3))
     photo = replace(GREY, shape=(32, 32, 3))
     adapter: Any = load("imagecorruptions", "motion_blur")
-    lifted = adapter.change(np.repeat(PICTURES["page"], 3, axis=2), photo, {"severity": F(3)}, 5)
+    lifted = adapter.change(np.repeat(PICTURES["page"], 3, axis=2), Domain(photo), {"severity": F(3)}, 5)
     assert np.array_equal(np.repeat(grey, 3, axis=2), lifted)
 
 
@@ -108,11 +109,11 @@ def test_layouts_orders_and_levels_are_brought_to_what_the_library_knows():
     plain, adapter = change("frost", RGB, severity=F(2)), load("imagecorruptions", "frost")
     x, severity = PICTURES["photo"], {"severity": F(2)}
     first = replace(RGB, shape=(3, 33, 40), channel_axis=0)
-    assert np.array_equal(np.moveaxis(adapter.change(np.moveaxis(x, 2, 0), first, severity, 5), 0, 2), plain)
+    assert np.array_equal(np.moveaxis(adapter.change(np.moveaxis(x, 2, 0), Domain(first), severity, 5), 0, 2), plain)
     blue = replace(RGB, order="bgr")
-    assert np.array_equal(adapter.change(x[..., ::-1], blue, severity, 5)[..., ::-1], plain)
+    assert np.array_equal(adapter.change(x[..., ::-1], Domain(blue), severity, 5)[..., ::-1], plain)
     shares = replace(RGB, cells=(Cell("lattice", F(0), F(1), F(1, 255)),))
-    scaled = adapter.change((x.astype(np.float64) / 255).astype(np.float32), shares, severity, 5)
+    scaled = adapter.change((x.astype(np.float64) / 255).astype(np.float32), Domain(shares), severity, 5)
     assert np.array_equal(scaled, (plain.astype(np.float64) / 255).astype(np.float32))
 
 
@@ -159,4 +160,4 @@ def test_a_category_is_not_made_noisy():
     door = Space("door", (1,), (Cell("category", F(0), F(1), F(1), categories=("open", "shut")),), layout="each")
     adapter: Any = load("native", "uniform_noise")
     with pytest.raises(BackendRefusal, match="category"):
-        adapter.change(np.zeros(1, np.float32), door, {"width": amount(F(1), door)}, 5)
+        adapter.change(np.zeros(1, np.float32), Domain(door), {"width": amount(F(1), door)}, 5)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
+    from tmlang.backends.domain import Domain
     from tmlang.backends.oracle import Oracle
     from tmlang.backends.threatset import ThreatSet
-    from tmlang.meaning.spaces import Space
     from tmlang.meaning.threats import Threat
     from tmlang.meaning.values import Artifact
 
@@ -132,7 +132,7 @@ class Certifier(Protocol):
 class Corruption(Protocol):
     """A change of the world, which asks the model nothing."""
 
-    def change(self, x: NDArray[Any], space: Space, arguments: Mapping[str, Any], seed: int) -> NDArray[Any]:
-        """One changed input (*shape) of the values ``x`` (*shape) of ``space``. Every draw comes from the seed: equal
-        seeds give equal inputs. Raises :class:`BackendRefusal`."""
+    def change(self, x: NDArray[Any], domain: Domain, arguments: Mapping[str, Any], seed: int) -> NDArray[Any]:
+        """One changed input (*shape) of the values ``x`` (*shape) of the domain's space. Every draw comes from the
+        seed: equal seeds give equal inputs. Raises :class:`BackendRefusal`."""
         ...

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tmlang.backends.contract import BackendRefusal
-from tmlang.backends.domain import Domain
 from tmlang.backends.imagecorruptions_shims import corruptions
 from tmlang.backends.native.arguments import whole
 
 if TYPE_CHECKING:
+    from tmlang.backends.domain import Domain
     from tmlang.meaning.spaces import Space
     from tmlang.plan.capability import Method
 
@@ -32,11 +32,11 @@ class Corrupt:
     def __init__(self, row: Method) -> None:
         self.row = row
 
-    def change(self, x: Array, space: Space, arguments: Mapping[str, Any], seed: int) -> Array:
+    def change(self, x: Array, domain: Domain, arguments: Mapping[str, Any], seed: int) -> Array:
         """The changed picture (*shape), in the space's values; the library cuts its result off to whole bytes."""
         from PIL import Image
 
-        domain = Domain(space)
+        space = domain.space
         picture = _picture(domain.indices(x.reshape(1, -1))[0].reshape(x.shape).astype(np.uint8), space)
         with seeded(seed), redirect_stdout(io.StringIO()):
             changed = corruptions()[self.row.symbol](Image.fromarray(picture), whole(arguments["severity"]))

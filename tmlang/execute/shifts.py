@@ -82,7 +82,7 @@ class ShiftRun(StageRun):
         adapter = cast(Corruption, self.adapter)
         try:
             with guarded(self.arena.attacked.deployed, self.stage.id):
-                changed = adapter.change(x.copy(), sets.space, dict(self.stage.arguments), self.seed(unit))
+                changed = adapter.change(x.copy(), sets.domain, dict(self.stage.arguments), self.seed(unit))
         except Stop:
             raise
         except BackendRefusal as refusal:

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tmlang.backends.contract import BackendRefusal
-from tmlang.backends.domain import Domain
 from tmlang.backends.native.arguments import number
 from tmlang.meaning.values import Distance
 
 if TYPE_CHECKING:
-    from tmlang.meaning.spaces import Space
+    from tmlang.backends.domain import Domain
     from tmlang.plan.capability import Method
 
 Array = NDArray[Any]
@@ -36,8 +35,8 @@ class _Noise(ABC):
     def draw(self, generator: np.random.Generator, amount: float, size: int) -> Draws:
         """(size,) independent draws of the law."""
 
-    def change(self, x: Array, space: Space, arguments: Mapping[str, Any], seed: int) -> Array:
-        domain = _numbers(space, self.row)
+    def change(self, x: Array, domain: Domain, arguments: Mapping[str, Any], seed: int) -> Array:
+        _check_numbers(domain, self.row)
         amount = next(iter(arguments.values()))
         assert isinstance(amount, Distance)
         noise = self.draw(np.random.default_rng(seed), float(amount.value), domain.size)
@@ -64,19 +63,17 @@ class SaltAndPepper:
     def __init__(self, row: Method) -> None:
         self.row = row
 
-    def change(self, x: Array, space: Space, arguments: Mapping[str, Any], seed: int) -> Array:
-        domain = _numbers(space, self.row)
+    def change(self, x: Array, domain: Domain, arguments: Mapping[str, Any], seed: int) -> Array:
+        _check_numbers(domain, self.row)
         generator = np.random.default_rng(seed)
         hit = generator.random(domain.size) < float(number(arguments["share"]))
         ends = np.where(generator.random(domain.size) < 0.5, domain.low, domain.high)
         return np.where(hit, ends, x.reshape(-1)).reshape(x.shape)
 
 
-def _numbers(space: Space, row: Method) -> Domain:
-    domain = Domain(space)
+def _check_numbers(domain: Domain, row: Method) -> None:
     if domain.categorical.any():
-        raise BackendRefusal(f"{row.path} adds numbers, and `{space.name}` has a category")
-    return domain
+        raise BackendRefusal(f"{row.path} adds numbers, and `{domain.space.name}` has a category")
 
 
 def _inside(x: Draws, domain: Domain) -> Array:
