@@ -13,6 +13,7 @@ _PUBLIC = {
     "plan_of": "tmlang.api.reading",
     "run": "tmlang.api.running",
     "open": "tmlang.api.evidence",
+    "log_to_mlflow": "tmlang.api.mlflow",
     "Evidence": "tmlang.api.evidence",
     "Front": "tmlang.api.reading",
     "Planned": "tmlang.api.reading",
