@@ -152,3 +152,46 @@ def test_corruptions_are_checked_before_a_picture_is_opened(
     assert result.program is not None, result.diagnostics
     _, diagnostics = lower(result.program, Capabilities())
     assert [d.code for d in diagnostics] == ([] if code is None else [code])
+
+
+@pytest.mark.parametrize(
+    ("values", "apply", "code"),
+    [
+        ("real[0, 1] step 1/255", "imagecorruptions.fog(severity: 3)", None),  # 256 levels by another name
+        ("real[0, 1] step 1/15", "imagecorruptions.fog(severity: 3)", "TM516"),
+        ("real[0, 1]", "imagecorruptions.fog(severity: 3)", "TM516"),
+        ("real[0, 1]", "native.gaussian_noise(sd: 1/10 in px)", None),
+        ("real[0, 1]", "native.gaussian_noise(sd: 1/10)", "TM504"),
+        ("real[0, 1]", "native.gaussian_noise()", "TM503"),
+        ("real[0, 1]", "native.salt_and_pepper(share: 3/2)", "TM504"),
+        ("real[0, 1]", "native.apgd()", "TM512"),
+    ],
+)
+def test_what_a_shift_needs_of_its_inputs(values: str, apply: str, code: str | None) -> None:
+    snippet = (
+        f"space px: tensor(3, 32, 32) of {values} stored as float32\n"
+        'model victim: px -> classes(10) {\n  network:  onnx("n.onnx")\n'
+        "  decide:  argmax ties lowest\n  random:  never\n}\n"
+        + threat("linf <= 1/5 in px")
+        + f"shift change on victim over test {{\n  apply:  {apply}\n"
+        "  interval:  wilson at 95 %\n}\nevaluate changed of change { seed: 0 }\n"
+    )
+    result = checked(snippet)
+    assert result.program is not None, result.diagnostics
+    _, diagnostics = lower(result.program, Capabilities())
+    assert [d.code for d in diagnostics] == ([] if code is None else [code])
+
+
+def test_a_category_takes_no_noise() -> None:
+    snippet = (
+        "space reading {\n  temp: real[-40, 85] 'degC'\n  door: {open, closed}\n} stored as float32\n"
+        'model guard: reading -> {ok, alarm} {\n  network:  onnx("n.onnx")\n'
+        "  decide:  argmax ties lowest\n  random:  never\n}\n"
+        'data trips: reading {\n  read:  csv("t.csv", label: "state")\n  take:  all\n  truth:  published "x"\n}\n'
+        "shift salted on guard over trips {\n  apply:  native.salt_and_pepper(share: 1/10)\n"
+        "  interval:  wilson at 95 %\n}\nevaluate salt of salted { seed: 0 }\n"
+    )
+    result = checked(snippet)
+    assert result.program is not None, result.diagnostics
+    _, diagnostics = lower(result.program, Capabilities())
+    assert [(d.code, "has a category" in d.message) for d in diagnostics] == [("TM516", True)]
