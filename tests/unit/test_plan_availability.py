@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
-from plan_support import MANIFEST, call, program, stage
+from plan_support import MANIFEST, THREAT, call, program, stage
 
+from tmlang.meaning.threats import Nature, Patch
 from tmlang.meaning.values import Symbol
 from tmlang.plan import Capabilities, lower
 from tmlang.plan.availability import unavailable
@@ -35,3 +38,15 @@ def test_each_stage_that_cannot_run_is_told_with_its_reason(tmp_path: Path) -> N
     assert "toylib 1.0" in told[0].message
     assert "`loss: new` of here.walk" in told[1].message
     assert "here.solve" in told[2].message
+
+
+def test_what_a_method_carries_and_cannot_run_yet_is_told() -> None:
+    """Draws of nature go through the checker and the planner with native.patch_pgd, and stop before the run."""
+    allow, nature = Patch("rectangle", 2, 2), Nature((("place", Fraction(0), Fraction(6), "px"),), 10)
+    for drawn, codes in ((nature, ["TM513"]), (None, [])):
+        made = program(stage(call("native.patch_pgd")), subjects=(replace(THREAT, allow=allow, nature=drawn),))
+        plan, found = lower(made, Capabilities())
+        assert plan is not None, found
+        told = unavailable(plan, Capabilities())
+        assert [d.code for d in told] == codes
+        assert all("native.patch_pgd under draws of nature" in d.message for d in told)

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 from tmlang.base.source import NOWHERE, Span
 from tmlang.diagnostics.model import Diagnostic
+from tmlang.meaning.threats import Subject, Threat
 from tmlang.meaning.values import Symbol
 from tmlang.plan.capability import Backend, Capabilities, Method
 from tmlang.plan.ir import Plan, Stage
@@ -13,7 +14,8 @@ from tmlang.plan.ir import Plan, Stage
 
 def unavailable(plan: Plan, capabilities: Capabilities) -> tuple[Diagnostic, ...]:
     """One diagnostic per stage that cannot run here, at the stage."""
-    found = (_stage(s, capabilities.backend(s.backend)) for e in plan.evaluations for s in e.stages)
+    asked = ((plan.subject(e.subject), s) for e in plan.evaluations for s in e.stages)
+    found = (_stage(s, subject, capabilities.backend(s.backend)) for subject, s in asked)
     return tuple(d for d in found if d is not None)
 
 
@@ -26,11 +28,11 @@ def unmeasured(plan: Plan, start: Span = NOWHERE) -> tuple[Diagnostic, ...]:
     return (Diagnostic("TM828", "the spec has no evaluation, so nothing would be measured", start, help=help),)
 
 
-def _stage(stage: Stage, backend: Backend | None) -> Diagnostic | None:
+def _stage(stage: Stage, subject: Subject, backend: Backend | None) -> Diagnostic | None:
     method = None if backend is None else backend.method(stage.method)
     if backend is None or method is None:
         return Diagnostic("TM501", f"there is no {stage.backend}.{stage.method} here", stage.origin)
-    missing = method.path if method.status == "described" else _choice(stage, method)
+    missing = method.path if method.status == "described" else _choice(stage, method) or _feature(subject, method)
     if missing is not None:
         return Diagnostic(
             "TM513",
@@ -53,4 +55,11 @@ def _choice(stage: Stage, method: Method) -> str | None:
     for name, value in stage.arguments:
         if isinstance(value, Symbol) and value.name in method.arguments[name].not_built:
             return f"`{name}: {value.name}` of {method.path}"
+    return None
+
+
+def _feature(subject: Subject, method: Method) -> str | None:
+    """A feature of the subject that the method cannot run yet."""
+    if isinstance(subject, Threat) and subject.nature is not None and "nature" in method.planned:
+        return f"{method.path} under draws of nature"
     return None

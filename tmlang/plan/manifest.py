@@ -115,6 +115,7 @@ _LISTS: dict[str, tuple[str, ...] | None] = {
     "networks": NETWORKS,
     "steps": None,
     "cautions": None,
+    "planned": FEATURES,
     "budget_arguments": None,
     "reach": None,
 }
