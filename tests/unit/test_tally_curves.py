@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 
@@ -10,9 +11,13 @@ from audit_support import Rows, attack, certifier, evaluation, plan, threat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tmlang.audit.curves import after_each_attack, contains, sweeps
+from tmlang.audit.curves import after_each_attack, sweeps
+from tmlang.audit.reuse import contains
+from tmlang.audit.tally import tally_plan, voided_methods
+from tmlang.audit.void import void_methods
 from tmlang.meaning.evaluations import Curve
 from tmlang.meaning.threats import Access, Anything, Ball, Both, Either, Goal, Patch
+from tmlang.plan.text import plan_json
 
 RADII = (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2))
 
@@ -49,6 +54,24 @@ def test_a_witness_reaches_upwards_and_a_certificate_downwards():
     assert [p.value for p in sweep.points] == list(RADII)
     assert [(p.own.counts.broken, p.own.counts.certified) for p in sweep.points] == [(0, 0), (1, 1), (0, 0)]
     assert [(p.closed.counts.broken, p.closed.counts.certified) for p in sweep.points] == [(0, 1), (1, 1), (1, 0)]
+
+
+def test_a_witness_at_a_smaller_radius_voids_what_was_certified_at_a_larger_one():
+    """u1 is broken at 1/8 and certified at 1/4 and 1/2: only the smaller set says so."""
+    rows = run([["none", "broken"], ["certified", "certified"], ["none", "certified"]])
+    whole = sweep_plan()
+    method = {f"{s.backend}.{s.method}" for e in whole.evaluations for s in e.stages if s.role == "certify"}
+    assert voided_methods(whole, rows) == method
+    assert void_methods(json.loads(plan_json(whole)), rows) == method
+    columns = tally_plan(whole, rows)
+    assert [len(columns[e.name].contradictions) for e in whole.evaluations] == [0, 1, 1]
+    assert {columns[e.name].counts.certified for e in whole.evaluations} == {0}
+    # The other way round is no contradiction: a larger set may hold a failure that a smaller one does not.
+    sound = run([["none", "certified"], ["none", "certified"], ["none", "broken"]])
+    assert voided_methods(whole, sound) == void_methods(json.loads(plan_json(whole)), sound) == frozenset()
+    # Nor do other labels, or other threats, speak of the same thing.
+    other = [replace(r, label=1, clean_decision=1) if r.evaluation.endswith("1/8") else r for r in rows]
+    assert voided_methods(whole, other) == void_methods(json.loads(plan_json(whole)), other) == frozenset()
 
 
 OUTCOME = st.sampled_from(["none", "broken", "certified"])

@@ -6,7 +6,7 @@ imports nothing of the code that made the numbers it checks. A number is ``(nume
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -378,21 +378,3 @@ def shift_counts(r: Recount) -> dict[str, int]:
         "unfinished": base * len(r.repeats) - answers,
         **dict.fromkeys(never, 0),
     }
-
-
-def void_methods(plan: Json, rows: Sequence[Record]) -> Units:
-    """Methods with a certificate above its gap on a unit that a witness breaks, in the same branch."""
-    void = set()
-    for evaluation in plan["evaluations"]:
-        subject = next(s for s in plan["subjects"] if s["name"] == evaluation["subject"])
-        r = Recount(evaluation, subject, rows, frozenset(), Only())
-        fallen: dict[str, set[str]] = {}
-        for row in (row for of_stage in r.rows.values() for row in of_stage):
-            if row.status == "valid" and row.within_scope is True and witness(row):
-                fallen.setdefault(row.unit, set()).update((row.branch or "").split(" "))
-        for stage in r.proofs:
-            for row in r.rows[stage["label"]]:
-                where = fallen.get(row.unit)
-                if where is not None and r.proved(row) and (row.branch is None or where & set(row.branch.split(" "))):
-                    void.add(f"{stage['backend']}.{stage['method']}")
-    return frozenset(void)

@@ -11,6 +11,7 @@ from tmlang.audit.columns import Column, Columns, Contradiction, Counts, Extent,
 from tmlang.audit.confidence import confidence
 from tmlang.audit.intervals import population_interval, wilson
 from tmlang.audit.record import BRANCHES, CLEAN_STAGE, UNFINISHED, Record
+from tmlang.audit.reuse import reuse, same_sweep
 from tmlang.audit.units import (
     Reader,
     Rows,
@@ -57,14 +58,23 @@ def tally(
 
 def tally_plan(plan: Plan, records: Sequence[Record]) -> Mapping[str, Columns]:
     """The columns of every evaluation by its name, certificates of a contradicted method void in all of them."""
-    voided = voided_methods(plan, records)
-    return {e.name: tally(e, plan.subject(e.subject), records, voided=voided) for e in plan.evaluations}
+    found = {e.name: _contradicted(plan, e, records) for e in plan.evaluations}
+    voided = frozenset(c.method for of_one in found.values() for c in of_one if not c.within_gap)
+    columns = {e.name: tally(e, plan.subject(e.subject), records, voided=voided) for e in plan.evaluations}
+    return {name: replace(own, contradictions=found[name]) for name, own in columns.items()}
 
 
 def voided_methods(plan: Plan, records: Sequence[Record]) -> frozenset[str]:
     """The methods whose certificates a valid witness contradicts anywhere in the run (EVIDENCE.md section 6)."""
-    found = (c for e in plan.evaluations for c in contradictions(e, records))
+    found = (c for e in plan.evaluations for c in _contradicted(plan, e, records))
     return frozenset(c.method for c in found if not c.within_gap)
+
+
+def _contradicted(plan: Plan, evaluation: EvaluationPlan, records: Sequence[Record]) -> tuple[Contradiction, ...]:
+    """What contradicts certificates of an evaluation, a witness of a smaller set at another point of its sweep too."""
+    others = same_sweep(plan, evaluation) if isinstance(plan.subject(evaluation.subject), Threat) else []
+    smaller = [r for r in reuse(plan, evaluation, others, records) if is_witness(r)] if others else []
+    return contradictions(evaluation, [*records, *smaller])
 
 
 def contradictions(evaluation: EvaluationPlan, records: Iterable[Record]) -> tuple[Contradiction, ...]:

@@ -64,9 +64,7 @@ def proof_stages(evaluation: EvaluationPlan) -> tuple[Stage, ...]:
     return tuple(
         s
         for s in evaluation.stages
-        if s.role in ("certify", "decide_exactly", "enumerate")
-        and s.evidence in PROOFS
-        and s.lowering != "inner"
+        if s.role in ("certify", "decide_exactly", "enumerate") and s.evidence in PROOFS and s.lowering != "inner"
     )
 
 

@@ -16,7 +16,7 @@ from tmlang.audit.consistency import row_faults
 from tmlang.audit.draws import confidence_note
 from tmlang.audit.identity import checked_run, example_faults, identity_faults
 from tmlang.audit.record import Record
-from tmlang.audit.recount import Number, Only, Units, shift_counts, threat_counts, void_methods
+from tmlang.audit.recount import Number, Only, Units, shift_counts, threat_counts
 from tmlang.audit.rejudge import (
     NotRejudged,
     holds,
@@ -29,7 +29,9 @@ from tmlang.audit.rejudge import (
 )
 from tmlang.audit.remeasure import CannotMeasure, broken_rules, distance, exact_values, squared
 from tmlang.audit.sharing import Pair, is_one_perturbation
-from tmlang.audit.summary import form_fault
+from tmlang.audit.summary import form_fault, summary
+from tmlang.audit.tally import tally_plan
+from tmlang.audit.void import void_methods
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Ball, Property, Shift, Threat
