@@ -6,6 +6,8 @@ search is likely to find nothing for the wrong reason.
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import Literal
 
 import numpy as np
@@ -177,6 +179,38 @@ def probe_gradient(model: Model, evaluator: Evaluator, x: torch.Tensor, labels: 
     ]
 
 
+_ENGINE = (torch.autograd.grad.__code__, torch.autograd.backward.__code__)
+"""Whatever differentiates from Python comes through one of these."""
+
+
+def probe_optimization(model: Model, evaluator: Evaluator, x: torch.Tensor) -> list[Diagnostic]:
+    """A model that differentiates in order to answer: static attacks see its steps as far as it lets them."""
+    taken = 0
+
+    def watch(frame: FrameType, event: str, _: object) -> None:
+        nonlocal taken
+        taken += event == "call" and frame.f_code in _ENGINE
+
+    outer = sys.getprofile()
+    try:
+        sys.setprofile(watch)
+        with torch.no_grad():
+            evaluator.deployed(x)
+    finally:
+        sys.setprofile(outer)
+    if not taken:
+        return []
+    return [
+        Diagnostic(
+            "TM737",
+            f"{model.name} optimizes when it answers: it takes {taken} gradient{'s' * (taken != 1)} of its own",
+            model.origin,
+            help="add native.square or native.decision_search, which need no gradient; survival of gradient attacks "
+            "says little unless they go through these steps",
+        )
+    ]
+
+
 def probe_range(data: Data, space: Space, x: np.ndarray) -> list[Diagnostic]:
     """Data that uses next to nothing of its space (bytes declared, shares stored)."""
     cells = {space.cell(i) for i in range(0, space.size, max(1, space.size // 64))} if not space.features else set()
@@ -213,6 +247,7 @@ def probe_all(
     if any(d.is_error for d in found):
         return found
     found += probe_batch(model, evaluator, some)
+    found += probe_optimization(model, evaluator, some[:2])
     if gradients:
         found += probe_gradient(model, evaluator, some, own)
     return found

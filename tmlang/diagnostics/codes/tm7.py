@@ -38,6 +38,7 @@ RULES = (
     Rule("TM734", "probabilities instead of logits", "warning"),
     Rule("TM735", "the data uses a small part of its space", "warning"),
     Rule("TM736", "the model cannot be run on an input of its space"),
+    Rule("TM737", "the model optimizes when it answers", "warning"),
     # Found when other formats are read and written (`tmc import`, `tmc export`).
     Rule("TM740", "the VNN-LIB file is not well formed"),
     Rule("TM741", "this cannot be said in the other format"),
