@@ -195,3 +195,20 @@ def test_a_category_takes_no_noise() -> None:
     assert result.program is not None, result.diagnostics
     _, diagnostics = lower(result.program, Capabilities())
     assert [(d.code, "has a category" in d.message) for d in diagnostics] == [("TM516", True)]
+
+
+def test_the_ideal_smoothed_classifier_is_not_asked_once() -> None:
+    """One draw of it is not its answer."""
+    snippet = (
+        "space px: tensor(3, 32, 32) of bytes\n"
+        "model victim: px -> classes(10) {\n  step:  scale(1/255)\n  step:  noise(gaussian, sigma: 1/4)\n"
+        '  network:  onnx("n.onnx")\n  decide:  most_likely draw\n  random:  never\n}\n'
+        + threat("linf <= 8 'levels' in px")
+        + "shift foggy on victim over test {\n  apply:  imagecorruptions.fog(severity: 3)\n"
+        "  interval:  wilson at 95 %\n}\nevaluate fog of foggy { seed: 0 }\n"
+    )
+    result = checked(snippet)
+    assert result.program is not None, result.diagnostics
+    _, diagnostics = lower(result.program, Capabilities())
+    told = [(d.code, "said by a certificate alone" in d.message) for d in diagnostics if "fog" in d.message]
+    assert told == [("TM508", True)]

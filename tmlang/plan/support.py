@@ -49,6 +49,7 @@ def support(method: Method, subject: Subject, model: Model, space: Space) -> Sup
     for words in misfits(method.input, space):
         judge.obstacles.append(Obstacle("TM516", Need("input", words, space.origin), "library", words))
     if isinstance(subject, Shift):
+        judge.the_object(model)
         return Support("exact", (), tuple(judge.obstacles))
     if isinstance(subject, Threat):
         judge.the_goal(subject)
