@@ -23,7 +23,7 @@ from execute_support import THREE, Toy, data, offer, plan, stage
 from tmlang.backends.contract import Candidates, Job
 from tmlang.base import files
 from tmlang.diagnostics.stop import Stop
-from tmlang.execute import output, runner
+from tmlang.execute import evaluator, output, runner
 from tmlang.execute.runner import RunOptions
 from tmlang.plan.ir import Plan
 
@@ -68,6 +68,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
     # The reports follow from the other files; drawing them takes longer than the run.
     monkeypatch.setattr(output, "write_into", lambda bundle: bundle.add_text("report.md", "# Report\n"))
     monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
+    monkeypatch.setattr(evaluator, "_CALLS", 0)
     memory = Path("/dev/shm")
     return Bench(Path(mkdtemp(dir=memory)) if os.access(memory, os.W_OK) else tmp_path)
 
