@@ -234,7 +234,7 @@ def test_an_input_outside_its_set_is_found(tmp_path, value):
     x = np.full((1, 1, 8, 8), 0.5, np.float32)
     x[0, 0, 0, 0] = value
     change = value - 0.5
-    far = one("a", linf=float(np.float32(value)) - 0.5, l2=float(np.float32(value)) - 0.5, distance=None)
+    far = one("a", **dict.fromkeys(("linf", "l2", "l1"), float(np.float32(value)) - 0.5), distance=None)
     found = faults(honest(tmp_path / "run", x=x, edit=far))
     assert change > 0.125
     assert [code for code, _ in found] == ["TM846"]

@@ -40,6 +40,8 @@ def row_faults(plan: Json, rows: Sequence[Record]) -> Iterator[str]:
         if subject["is"] == "Threat":
             faults = (f for row in of_unit for f in _threat_faults(subject, row, bases[name], random=random))
             yield from (f"{where}: {fault}" for fault in faults)
+            attacked = [] if random else [r for r in of_unit if _label(evaluation, r) != "clean"]
+            yield from (f"{where}: {fault}" for row in attacked for fault in _flag_faults(row))
             yield from (f"{where}: {fault}" for fault in _query_faults(evaluation, subject, of_unit))
         elif subject["is"] == "Shift":
             yield from (f"{where}: {fault}" for fault in shift_faults(evaluation, of_unit))
@@ -104,6 +106,20 @@ def _threat_faults(subject: Json, row: Record, base: int, *, random: bool) -> It
     expected_failure = fails(subject, row)
     if expected_failure is not None and expected_failure != row.observed_failure:
         yield f"decision {row.decision} for label {row.label} is told as observed_failure {row.observed_failure}"
+
+
+def _flag_faults(row: Record) -> Iterator[str]:
+    """What repeats other cells of the row for a reader."""
+    decided = row.decision is not None
+    expected = {
+        "changed_correct": row.clean == "cc" and row.decision != row.label if decided else None,
+        "rejected": row.decision == -1 if decided else None,
+        "counted_failure": row.observed_failure is True and row.within_access is True,
+    }
+    for name, value in expected.items():
+        told = getattr(row, name)
+        if told is not None and value is not None and told != value:
+            yield f"{name} is told as {told}, and follows as {value}"
 
 
 def fails(subject: Json, row: Record) -> bool | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tmlang.audit.bundle import Bundle
+from tmlang.audit.claims import judge_plan
 from tmlang.audit.consistency import row_faults
 from tmlang.audit.draws import confidence_note
 from tmlang.audit.identity import checked_run, example_faults, identity_faults
@@ -88,6 +89,9 @@ def audit(path: str | Path) -> Audit:
     found.faults += [Fault("TM845", text) for text in identity_faults(plan, run, predicate, told)]
     found.faults += [Fault("TM845", text) for text in _numbers(raw, rows, void, told, found)]
     found.faults += [Fault("TM845", text) for text in _claims(raw, rows, void, told, found)]
+    if not found.faults and told != summary(tally_plan(plan, rows), judge_plan(plan, rows)):
+        # The words beside numbers that hold are of no road of their own: those of the writer are compared.
+        found.faults.append(Fault("TM845", "columns.json words units, notes, gaps or grounds otherwise than tmc does"))
     found.faults += [Fault("TM846", text) for text in _candidates(bundle, plan, rows, found)]
     found.unchecked += NEVER_CHECKED
     return found
@@ -299,6 +303,8 @@ def _distances(space: Space, row: Record, start: list[Fraction], point: list[Fra
         yield f"told at linf {row.linf}, and it is at {float(distance(space, 'linf', start, point))}"
     if row.l2 is not None and not _near(row.l2 * row.l2, squared(start, point)):
         yield f"told at l2 {row.l2}, and it is at {float(squared(start, point)) ** 0.5}"
+    if row.l1 is not None and not _near(row.l1, distance(space, "l1", start, point)):
+        yield f"told at l1 {row.l1}, and it is at {float(distance(space, 'l1', start, point))}"
     if row.l0 is not None and row.l0 != distance(space, "l0", start, point):
         yield f"told to change {row.l0} coordinates, and it changes {distance(space, 'l0', start, point)}"
 

@@ -1,0 +1,366 @@
+"""Bundles that somebody changed after the run: flipped bits, other files, other ids, other numbers, hashed anew or not.
+
+A change is drawn from a seed and applied to a copy of an honest bundle. Those of ``LOUD`` leave the statement as it
+was; those of ``SEALED`` write a statement that fits; those of ``FORGED`` work every number, claim and hash out anew
+from changed rows, so that the model and the data are needed to see them.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from audit_support import forged
+from execute_support import THREE, Runs, data, moved, plan, stage, verdicts
+
+from tmlang.audit.bundle import Bundle
+from tmlang.audit.record import Record
+from tmlang.audit.verify import audit
+from tmlang.diagnostics.stop import Stop
+from tmlang.execute.replay import replay_all, world_of
+
+Tamper = Callable[[Path, Random], None]
+
+
+def honest_run(folder: Path, seed: int) -> Path:
+    """A finished run of a few examples, an attack and a prover; the folder of the spec, the bundle in ``out``."""
+    random = Random(seed)
+    folder.mkdir()
+    n = random.randint(3, 8)
+    x = [[random.randint(0, 32) / 32, random.randint(0, 32) / 32] for _ in range(n)]
+    x.append([0.5, 0.4375])  # one that up breaks
+    right = [0 if a >= b and a >= 0.5 else 1 if b > a and b >= 0.5 else 2 for a, b in x]
+    labels = [y if random.random() < 0.8 else random.randrange(3) for y in right[:-1]] + [0]
+    with pytest.MonkeyPatch.context() as patch:
+        runs = Runs(folder, patch)
+        stages = [stage("up"), stage("down"), stage("prove", "certify")]
+        made = plan(folder, data(folder, x, labels), stages, model=THREE)
+        step = random.choice([0.125, 0.0625])
+        runs(made, up=moved((-step, step)), down=moved((step, -step)), prove=verdicts("unknown"))
+    return folder
+
+
+def detected(folder: Path, path: Path) -> bool:
+    """Whether the audit, with the model at hand, finds anything or refuses the bundle."""
+    try:
+        if audit(path).faults:
+            return True
+        bundle = Bundle.open(path)
+        return bool(replay_all(bundle, world_of(bundle, folder, trust_code=False)).faults)
+    except Stop:
+        return True
+
+
+# Without a new statement ----------------------------------------------------------------------------------------------
+
+
+def _some_file(path: Path, random: Random) -> Path:
+    return random.choice(sorted(p for p in path.rglob("*") if p.is_file()))
+
+
+def flip(path: Path, random: Random) -> None:
+    target = _some_file(path, random)
+    content = bytearray(target.read_bytes())
+    content[random.randrange(len(content))] ^= 1 << random.randrange(8)
+    target.write_bytes(content)
+
+
+def truncate(path: Path, random: Random) -> None:
+    target = _some_file(path, random)
+    target.write_bytes(target.read_bytes()[: random.randrange(target.stat().st_size)])
+
+
+def remove(path: Path, random: Random) -> None:
+    _some_file(path, random).unlink()
+
+
+def add(path: Path, random: Random) -> None:
+    name = random.choice(["extra.txt", ".hidden", "records/000009.parquet", "spec/more.tm"])
+    (path / name).parent.mkdir(exist_ok=True)
+    (path / name).write_bytes(random.randbytes(9))
+
+
+def link(path: Path, random: Random) -> None:
+    target = _some_file(path, random)
+    elsewhere = path.parent / f"{path.name}.elsewhere"
+    shutil.move(target, elsewhere)
+    target.symlink_to(elsewhere)
+
+
+def swap_files(path: Path, random: Random) -> None:
+    files = {p.read_bytes(): p for p in path.rglob("*") if p.is_file()}
+    (one, a), (other, b) = random.sample(sorted(files.items()), 2)
+    a.write_bytes(other)
+    b.write_bytes(one)
+
+
+LOUD: tuple[Tamper, ...] = (flip, truncate, remove, add, link, swap_files)
+
+
+# With a statement that fits -------------------------------------------------------------------------------------------
+
+
+def seal_anew(path: Path, predicate: Any = None) -> None:
+    predicate = predicate or json.loads((path / "statement.json").read_bytes())["predicate"]
+    Bundle(path, writable=True).seal(predicate)
+
+
+def _edit_json(path: Path, name: str, change: Callable[[Any], None]) -> None:
+    content = json.loads((path / name).read_bytes())
+    change(content)
+    Bundle(path, writable=True).add_json(name, content)
+    seal_anew(path)
+
+
+def _edit_rows(path: Path, change: Callable[[list[Record]], list[Record]]) -> None:
+    bundle = Bundle(path, writable=True)
+    rows = bundle.records()
+    for name in (path / "records").iterdir():
+        name.unlink()
+    bundle.write_records(change(rows))
+    seal_anew(path)
+
+
+def double_key(path: Path, random: Random) -> None:
+    target = path / random.choice(["plan.json", "columns.json", "run.json"])
+    text = target.read_text()
+    target.write_text('{"tmlang":"0",' * (target.name == "run.json") + text[target.name == "run.json" :])
+    if target.name != "run.json":
+        key = text[1 : text.index(":")]
+        target.write_text("{" + f"{key}:0," + text[1:])
+    seal_anew(path)
+
+
+def numbers(path: Path, random: Random) -> None:
+    """A numerator, denominator, end or count of the headline numbers."""
+
+    def change(told: Any) -> None:
+        columns = told["evaluations"]["e"]["columns"]
+        name = random.choice(sorted(columns))
+        key = random.choice(["numerator", "denominator", "low", "high"])
+        was = columns[name][key]
+        columns[name][key] = was + random.choice([-1, 1]) if isinstance(was, int) else "1/97"
+
+    _edit_json(path, "columns.json", change)
+
+
+def counts(path: Path, random: Random) -> None:
+    def change(told: Any) -> None:
+        counted = told["evaluations"]["e"]["counts"]
+        counted[random.choice(sorted(counted))] += 1
+
+    _edit_json(path, "columns.json", change)
+
+
+def words(path: Path, random: Random) -> None:
+    """What stands beside the numbers: units, notes, gaps, and what a claim rests on."""
+
+    def change(told: Any) -> None:
+        e = told["evaluations"]["e"]
+        column = e["columns"][random.choice(sorted(e["columns"]))]
+        kind = random.randrange(4)
+        if kind == 0:
+            e["units"] = "pictures"
+        elif kind == 1:
+            column["note"] = "proved"
+        elif kind == 2:
+            column["gaps"] = {"crashed": 1} if column["gaps"] == {} else {}
+        else:
+            told["claims"][0]["rests_on"] = ["e/none"]
+
+    _edit_json(path, "columns.json", change)
+
+
+def claim(path: Path, random: Random) -> None:
+    def change(told: Any) -> None:
+        own = told["claims"][0]
+        own["status"] = random.choice([s for s in ("supported", "refuted", "undecided") if s != own["status"]])
+
+    _edit_json(path, "columns.json", change)
+
+
+def examples(path: Path, random: Random) -> None:
+    """Ids of ``run.json`` swapped, dropped or doubled."""
+
+    def change(run: Any) -> None:
+        ids = run["examples"]["e"]
+        a, b = random.sample(range(len(ids)), 2)
+        kind = random.randrange(3)
+        if kind == 0:
+            ids[a], ids[b] = ids[b], ids[a]
+        elif kind == 1:
+            del ids[a]
+        else:
+            ids[a] = ids[b]
+
+    _edit_json(path, "run.json", change)
+
+
+def swapped_ids(path: Path, random: Random) -> None:
+    """Two examples' names, in every row of theirs or in one."""
+
+    def change(rows: list[Record]) -> list[Record]:
+        a, b = random.sample(sorted({r.example for r in rows}), 2)
+        other = {a: b, b: a}
+        return [replace(r, unit=other.get(r.unit, r.unit), example=other.get(r.example, r.example)) for r in rows]
+
+    _edit_rows(path, change)
+
+
+def dropped(path: Path, random: Random) -> None:
+    """Every row of an example."""
+
+    def change(rows: list[Record]) -> list[Record]:
+        gone = random.choice(sorted({r.example for r in rows}))
+        return [r for r in rows if r.example != gone]
+
+    _edit_rows(path, change)
+
+
+def doubled(path: Path, random: Random) -> None:
+    _edit_rows(path, lambda rows: [*rows, random.choice([r for r in rows if r.stage == "clean"])])
+
+
+_VALUES: dict[str, Callable[[Any, Random], Any]] = {
+    "label": lambda v, _: (v + 1) % 3,
+    "clean": lambda v, r: r.choice([s for s in ("cc", "cw", "cr", "cu") if s != v]),
+    "clean_decision": lambda v, _: ((v or 0) + 1) % 3,
+    "status": lambda v, r: r.choice([s for s in ("none", "valid", "invalid", "timeout", "error") if s != v]),
+    "decision": lambda v, _: 0 if v is None else (v + 1) % 3,
+    "within_scope": lambda v, _: not v,
+    "within_access": lambda v, _: not v,
+    "observed_failure": lambda v, _: not v,
+    "counted_failure": lambda v, _: not v,
+    "changed_correct": lambda v, _: not v,
+    "rejected": lambda v, _: not v,
+    "linf": lambda v, _: v * 1.01,
+    "l2": lambda v, _: v * 1.01,
+    "l1": lambda v, _: v * 1.01,
+    "l0": lambda v, _: v + 1,
+    "distance": lambda v, _: v * 1.01,
+    "candidate": lambda _, __: None,
+}
+
+
+def row_value(path: Path, random: Random) -> None:
+    """One value of one row with an input."""
+
+    def change(rows: list[Record]) -> list[Record]:
+        at = random.choice([i for i, r in enumerate(rows) if r.candidate and r.observed_failure])
+        name = random.choice(sorted(k for k in _VALUES if getattr(rows[at], k) is not None))
+        rows[at] = replace(rows[at], **{name: _VALUES[name](getattr(rows[at], name), random)})
+        return rows
+
+    _edit_rows(path, change)
+
+
+def candidate(path: Path, random: Random) -> None:
+    """One coordinate of a saved input or of the original beside it."""
+    bundle = Bundle(path, writable=True)
+    name = next(n for n in bundle.files() if n.startswith("candidates/"))
+    file = bundle.candidates(name)
+    arrays = {k: v.copy() for k, v in file.tensors.items()}
+    array = arrays[random.choice(sorted(arrays))]
+    array[random.randrange(len(array)), random.randrange(2)] += np.float32(random.choice([-1, 1]) / 64)
+    (path / name).unlink()
+    bundle.add_candidates(arrays["x"], arrays["original"], space=file.metadata["space"])
+    seal_anew(path)
+
+
+def plan_value(path: Path, random: Random) -> None:
+    """A wider set, or another label of the attacked classes, in the plan alone."""
+    text = (path / "plan.json").read_text()
+    old, new = random.choice([('"1/8"', '"1/4"'), ('"lowest"', '"reject"'), ('"near"', '"nearer"')])
+    (path / "plan.json").write_text(text.replace(old, new))
+    seal_anew(path)
+
+
+def statement(path: Path, random: Random) -> None:
+    predicate = json.loads((path / "statement.json").read_bytes())["predicate"]
+    kind = random.randrange(4)
+    if kind == 0:
+        predicate["claims"][0]["status"] = "proved"
+    elif kind == 1:
+        predicate["plan"] = "00" * 32
+    elif kind == 2:
+        predicate["lock"] = "00" * 32
+    else:
+        predicate["more"] = 1
+    seal_anew(path, predicate)
+
+
+SEALED: tuple[Tamper, ...] = (
+    double_key, numbers, counts, words, claim, examples, swapped_ids, dropped, doubled, row_value, candidate,
+    plan_value, statement,
+)  # fmt: skip
+
+
+# With everything worked out anew --------------------------------------------------------------------------------------
+
+
+def _forge(
+    path: Path, rows: Callable[[list[Record]], list[Record]], run: Callable[[Any], object] | None = None
+) -> None:
+    before = path.with_name(path.name + ".before")
+    path.rename(before)
+    forged(before, path, rows=rows, run=run)
+    shutil.rmtree(before)
+
+
+def survivor(path: Path, random: Random) -> None:
+    """A broken unit that is told as never broken."""
+
+    def change(rows: list[Record]) -> list[Record]:
+        broken = random.choice(sorted({r.unit for r in rows if r.observed_failure}))
+        return [
+            replace(r, observed_failure=False, counted_failure=False, changed_correct=False, decision=r.label)
+            if r.unit == broken and r.observed_failure
+            else r
+            for r in rows
+        ]
+
+    _forge(path, change)
+
+
+def forgotten(path: Path, random: Random) -> None:
+    """An example that is told nowhere."""
+    gone = random.choice(sorted({r.example for r in Bundle.open(path).records()}))
+    _forge(
+        path,
+        lambda rows: [r for r in rows if r.example != gone],
+        lambda run: run["examples"].update(e=[i for i in run["examples"]["e"] if i != gone]),
+    )
+
+
+def relabelled(path: Path, random: Random) -> None:
+    """Another label for a unit that nothing broke, and what follows from it."""
+
+    def change(rows: list[Record]) -> list[Record]:
+        free = sorted({r.unit for r in rows} - {r.unit for r in rows if r.candidate})
+        unit = random.choice(free or sorted({r.unit for r in rows}))
+        clean = next(r for r in rows if r.unit == unit and r.stage == "clean")
+        other = (clean.label + 1) % 3
+        status = "cc" if other == clean.clean_decision else "cw"
+        mine = replace(clean, label=other, clean=status, counted_failure=status != "cc")  # type: ignore[arg-type]
+        return [mine if r is clean else r for r in rows if r is clean or r.unit != unit]
+
+    _forge(path, change)
+
+
+FORGED: tuple[Tamper, ...] = (survivor, forgotten, relabelled)
+
+
+def tampered(honest: Path, path: Path, seed: int) -> str:
+    """A changed copy of the bundle of ``honest`` at ``path``; gives the name of the change."""
+    random = Random(seed)
+    shutil.copytree(honest / "out", path)
+    change = random.choice([*LOUD, *SEALED, *FORGED])
+    change(path, random)
+    return change.__name__
