@@ -15,3 +15,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             and item.callspec.params.get("path") in COMPILED
         ):
             item.add_marker(pytest.mark.nightly)
+            item.add_marker(pytest.mark.timeout(900))

@@ -9,9 +9,9 @@ from tmlang.plan.capability import Argument, Backend, Method
 _HEAD = """\
 # Backends: every attack, verifier and corruption, and what each can carry
 
-Made from the manifests (`tmlang/backends/*.toml`) by `make docs`. `tmc backends NAME`
-shows the same in the terminal, with plugins. The conformance suite (`tests/conformance`) runs every row that is built,
-and every refusal is there as an expected failure: one that starts to work fails the suite.
+Made from the manifests (`tmlang/backends/*.toml`) by `make docs`. `tmc backends NAME` shows the same in the terminal,
+with [plugins](plugins.md). The conformance suite (`tests/conformance`) runs every row that is built, and every refusal
+is there as an expected failure: one that starts to work fails the suite.
 
 * **access**: the least that it can work with, from `nothing` over `decisions` and `scores` to `white_box`.
 * **sets**: kinds of `allow:` that it searches; `minimize` names the norms that it can take in `minimize:`.
