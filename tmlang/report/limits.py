@@ -79,9 +79,11 @@ def _arithmetic(evaluation: EvaluationPlan, records: Sequence[Record]) -> Iterat
 def _data(data: Data, columns: Columns) -> Iterator[str]:
     units = "pairs of example and target" if columns.units == "pairs" else "examples"
     if data.sampling is None and not any(t.kind == "sample" for t in data.takes):
-        yield f"The numbers speak of these {columns.counts.base} {units} of {data.name}, and of no population behind them."
+        counted = f"{columns.counts.base} {units} of {data.name}"
+        yield f"The numbers speak of these {counted}, and of no population behind them."
     else:
-        yield f"The numbers speak of {columns.counts.base} sampled {units}; claims marked `population` alone speak of the rest."
+        counted = f"{columns.counts.base} sampled {units}"
+        yield f"The numbers speak of {counted}; claims marked `population` alone speak of the rest."
     if data.truth.kind == "predicted":
         yield f"The labels are predictions of {data.truth.model}: agreement with them is not correctness."
     if data.truth.kind == "published":
