@@ -52,7 +52,7 @@ def claim_identity(plan: Plan, claim: Claim, evaluator: Mapping[str, str] | None
 
 
 def claim_meaning(plan: Plan, claim: Claim, evaluator: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What a claim means, as JSON (EVIDENCE.md section 8): its comparison, the evaluations it reads with their subjects,
+    """A claim's meaning as JSON (EVIDENCE.md section 8): its comparison, the evaluations it reads with their subjects,
     models, data and spaces, and the reference ``evaluator`` (device, dtype, threads, …) where one is fixed.
 
     Titles, doc comments, file layout and names of modules do not matter; values, artifacts and thresholds do.
