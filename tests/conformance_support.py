@@ -44,6 +44,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "native.coordinates": {"restarts": Fraction(1), "rounds": Fraction(12)},
     "native.apgd": {"steps": Fraction(25)},
     "native.apgd_targeted": {"steps": Fraction(10), "targets": Fraction(3)},
+    "native.random": {"draws": Fraction(100)},
     "native.patch_pgd": {"steps": Fraction(12), "step_size": Distance(Fraction(1, 8), "px"), "places": Fraction(3)},
     "native.square": {"queries": Fraction(80)},
     "foolbox.BoundaryAttack": {"steps": Fraction(40), "start_directions": Fraction(50)},
