@@ -19,6 +19,7 @@ from execute_support import THREE, Runs, data, offer, plan, stage
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.verify import audit
 from tmlang.backends.contract import Candidates, Job
+from tmlang.execute import output
 from tmlang.execute.workers import Crew, Limits, _Worker
 
 LIMIT = 0.4
@@ -69,6 +70,7 @@ def test_every_example_ends_once(
             overrun.append(time.monotonic() - worker.ends)
 
     monkeypatch.setattr(Crew, "_end", ended)
+    monkeypatch.setattr(output, "write_into", lambda _: None)
     runs = Runs(tmp_path, monkeypatch)
     made = plan(tmp_path, data(tmp_path, (np.array(pairs) / 64).tolist(), labels), [stage("bad")], model=THREE)
     began = time.monotonic()
