@@ -53,8 +53,8 @@ class Job:
     derived from (run, unit, stage, restart): a backend that draws must draw from these and from nothing else.
     ``oracle``: the only way to the model; it grants what the access level allows and counts rows.
     ``deadline``: ``time.monotonic()`` value after which the backend returns what it has, or ``None``.
-    ``read`` gives the bytes of a file that an argument names, their hash checked. ``fit``: the examples that a universal
-    perturbation is fitted on; every candidate must then be made of one perturbation.
+    ``read`` gives the bytes of a file that an argument names, their hash checked. ``fit``: the examples that a
+    universal perturbation is fitted on; every candidate must then be made of one perturbation.
     """
 
     oracle: Oracle
