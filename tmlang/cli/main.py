@@ -23,6 +23,7 @@ COMMANDS = {
     "run": "run a spec and write its bundle of evidence",
     "audit": "recheck a bundle: hashes, witnesses, every headline number",
     "replay": "give the saved inputs of one example to the model again",
+    "diff": "compare two bundles example by example",
     "report": "write the report of a bundle, or several side by side",
     "fmt": "lay a spec out in the one standard way",
     "new": "write a commented spec that checks, to start from",
