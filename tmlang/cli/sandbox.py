@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tmlang
+from tmlang.base.resources import resource
 from tmlang.diagnostics.stop import stop
 
 _FLAG = "--sandbox"
@@ -40,11 +41,13 @@ def _walls(spec: Path, out: Path) -> list[str]:
     """The arguments of ``bwrap``. Later ones cover earlier ones."""
     out.mkdir(parents=True, exist_ok=True)
     home = Path.home().resolve()
-    readable = [Path(sys.prefix), Path(sys.base_prefix), Path(tmlang.__file__).parent, spec.parent]
+    own = [Path(tmlang.__file__).parent, resource("grammar"), resource("stdlib")]
+    readable = [Path(sys.prefix), Path(sys.base_prefix), *own, spec.parent]
     made = ["--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/", "/"]
     made += ["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
     if home != Path("/"):
         made += ["--tmpfs", str(home)]
     for path in dict.fromkeys(readable):
         made += ["--ro-bind", str(path), str(path)]
-    return [*made, "--bind", str(out), str(out), "--chdir", os.getcwd()]
+    here = os.getcwd()
+    return [*made, "--bind", str(out), str(out), "--dir", here, "--chdir", here]
