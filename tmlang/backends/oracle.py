@@ -122,9 +122,7 @@ class Oracle:
             shown = x.view_as(x)
             out: torch.Tensor = self._view(shown)
             if out.requires_grad:
-                rows = x.shape[0]  # the hook must not keep the inputs alive
-                out.register_hook(lambda _: self._count_gradients(rows, units))  # type: ignore[no-untyped-call]
-                shown.register_hook(lambda g: self._count_zeros(g, units))  # type: ignore[no-untyped-call]
+                shown.register_hook(lambda g: self._count_gradients(g, units))  # type: ignore[no-untyped-call]
             return out
         with torch.no_grad():
             result: torch.Tensor = self._view(x)
@@ -167,14 +165,17 @@ class Oracle:
         if self._listen is not None:
             self._listen(add * self.units if isinstance(add, int) else int(add.sum()))
 
-    def _count_gradients(self, rows: int, units: torch.Tensor | None) -> None:
-        self.gradients += self._share(rows, units) * self._rows
-
-    def _count_zeros(self, gradient: torch.Tensor, units: torch.Tensor | None) -> None:
-        """Rows without any slope. Of rows that belong to nobody in particular only all together say something."""
-        zero = gradient.detach().flatten(1).abs().amax(dim=1) == 0
-        if not bool(zero.any()):
+    def _count_gradients(self, gradient: torch.Tensor, units: torch.Tensor | None) -> None:
+        """One backward pass, and its rows without any slope."""
+        self.gradients += self._share(len(gradient), units) * self._rows
+        flat = gradient.detach().flatten(1)
+        # One number that is not zero tells most rows.
+        if not bool((flat[:, flat.shape[1] // 2] == 0).any()):
             return
+        self._count_zeros(flat.abs().amax(dim=1) == 0, units)
+
+    def _count_zeros(self, zero: torch.Tensor, units: torch.Tensor | None) -> None:
+        """Of rows that belong to nobody in particular only all together say something."""
         if units is not None:
             self.zero_gradients += torch.bincount(units[zero], minlength=self.units) * self._rows
         elif len(zero) == self.units:
