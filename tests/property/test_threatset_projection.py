@@ -9,7 +9,7 @@ from fractions import Fraction as F
 import numpy as np
 import threat_reference as ref
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from test_threatset_membership import build, near
@@ -131,6 +131,7 @@ def test_l2_stays_within_in_single_precision_too():
 
 
 @given(randoms)
+@example(random.Random(126014))  # the solver gives up 9e-5 outside the l1 ball
 @settings(max_examples=30, deadline=None)
 def test_several_balls_are_as_near_as_a_general_solver(rng):
     n = rng.randint(2, 5)
@@ -156,8 +157,10 @@ def test_several_balls_are_as_near_as_a_general_solver(rng):
             {"type": "ineq", "fun": lambda z: r2**2 - (v(z) ** 2).sum()},
         ],
     )  # fmt: skip
+    # The solver keeps its constraints roughly; nothing nearer to the original leaves box or balls.
+    reached = v(found.x) * min(1.0, r1 / found.x.sum(), r2 / np.linalg.norm(v(found.x)))
     away = np.sqrt(((projection.x - wanted) ** 2).sum())
-    assert away <= np.sqrt(found.fun) + 1e-6
+    assert away <= np.linalg.norm(reached - d) + 1e-6
 
 
 def test_rounding_goes_towards_the_original():
