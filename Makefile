@@ -75,6 +75,7 @@ nightly: $(INSTALLED)
 	  apt-get update -qq; apt-get install -y -qq texlive-latex-base texlive-latex-recommended poppler-utils; }
 	@echo "== five million damaged specs, and the long tests"
 	@$(BIN)/python tests/fuzz/fuzz_front.py --inputs 5000000 --jobs 2
+	@TM_EXPLORE=1 $(BIN)/python -m pytest tests/property
 	@$(BIN)/python -m pytest -m nightly
 
 bench: $(INSTALLED)
