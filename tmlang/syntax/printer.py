@@ -4,14 +4,16 @@ One clause or member a line, indented by two, its value in the column behind the
 more than 16 characters do not push the others); lines of at most 120 characters where a blank allows it; comments
 behind code in one column; one empty line around every declaration of several lines. Between declarations of one line,
 between clauses and around comments an empty line is kept where the author put one. Claims that follow each other have
-their values in one column, the author's if there was one, and comparisons that the author lined up stay so. A comment
-inside a clause moves above it. The layout of a laid-out spec is itself, and its tree is the tree of what was laid out.
+their values in one column, the author's if there was one; comparisons that the author lined up, or broke into lines
+that fit, stay so. A comment inside a clause moves above it. The layout of a laid-out spec is itself, and its tree is
+the tree of what was laid out.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
+from itertools import groupby
 from typing import NamedTuple
 
 from tmlang.base.source import Source, Span
@@ -47,12 +49,14 @@ def format_tree(tree: ast.Module) -> str:
 
 class _Item(NamedTuple):
     """A clause or a member: where it stood, its word with the colon (or nothing), and its text with break marks;
-    ``block`` is what it has in braces, which go on lines of their own where the whole is too long for one."""
+    ``block`` is what it has in braces, which go on lines of their own where the whole is too long for one. ``kept`` are
+    the lines that the author broke it into, each with the blanks before it."""
 
     span: Span
     word: str
     text: str
     block: str = ""
+    kept: tuple[tuple[int, str], ...] = ()
 
 
 class _Printer:
@@ -135,6 +139,10 @@ def _item(item: _Item, width: int) -> list[str]:
     if not item.word:
         return _fill(item.text, INDENT)
     word = f"{item.word:{width + 2}}" if len(item.word) <= LONGEST_PAD else item.word + " "
+    heads = [INDENT + word] + [" " * max(blanks, len(INDENT) + 1) for blanks, _ in item.kept[1:]]
+    kept = [_fill(text, head) for head, (_, text) in zip(heads, item.kept, strict=False)]
+    if kept and all(len(lines) == 1 for lines in kept):
+        return [line for lines in kept for line in lines]
     return _fill(item.text, INDENT + word)
 
 
@@ -240,10 +248,22 @@ def _header_span(node: ast.Declaration) -> Span:
 
 def _items(node: ast.Declaration) -> list[_Item]:
     if isinstance(node, ast.Block):
-        return [_Item(c.span, f"{c.word.text}:", group("", spell(c.value), "")) for c in node.clauses]
+        return [
+            _Item(c.span, f"{c.word.text}:", group("", spell(c.value), ""), kept=_kept(c.value)) for c in node.clauses
+        ]
     if isinstance(node, ast.Space) and isinstance(node.body, ast.FeatureBody):
         return [_member(m) for m in node.body.members]
     return []
+
+
+def _kept(value: ast.Node) -> tuple[tuple[int, str], ...]:
+    """The lines of a list of comparisons that the author broke: which belong together, he knows."""
+    if not isinstance(value, ast.Given):
+        return ()
+    rows = [list(row) for _, row in groupby(value.comparisons, key=lambda c: c.span.line)]
+    texts = [f",{BREAK}".join(map(spell, row)) for row in rows]
+    lines = [f"{text}," for text in texts[:-1]] + texts[-1:]
+    return tuple((row[0].span.column - 1, line) for row, line in zip(rows, lines, strict=True)) if rows[1:] else ()
 
 
 def _member(node: ast.Node) -> _Item:
