@@ -19,16 +19,13 @@ import torch
 from numpy.typing import NDArray
 
 from tmlang.audit.record import REJECTED
-from tmlang.backends import lirpa_shims
-from tmlang.backends.answers import Answer, gap_of, seconds, verdicts
+from tmlang.backends.answers import Answer, seconds
 from tmlang.backends.contract import Job, Verdicts
 from tmlang.backends.failure import Failure
 from tmlang.backends.finite import Ranges, ranges_of, within_balls
-from tmlang.backends.library import isolated
 from tmlang.backends.native.enumerate import one_thread
-from tmlang.backends.polyhedra import question
 from tmlang.backends.probing import falsify
-from tmlang.backends.splitting import Bounds
+from tmlang.backends.splitting import OPEN, Bounds, by_boxes, youngest
 
 if TYPE_CHECKING:
     from tmlang.plan.capability import Method
@@ -38,8 +35,6 @@ Indices = NDArray[np.int64]
 
 LEAF = 64
 """Inputs of a box that is listed rather than halved."""
-OPEN = 1 << 20
-"""Boxes that may wait; beyond, the unit is left unknown."""
 
 
 class Pruned:
@@ -49,13 +44,8 @@ class Pruned:
         self.row = row
 
     def certify(self, job: Job) -> Verdicts:
-        with isolated(job.seeds), torch.no_grad():
-            asked = question(job)
-            gap = gap_of(job, asked)
-            with lirpa_shims.in_double():
-                search = _Search(job, Bounds(job, asked, 2 * gap))
-                found = [search.unit(i) for i in range(len(job.x))]
-        return replace(verdicts(job, found, gap, 2 * gap), sizes=tuple(_size(job, i) for i in range(len(job.x))))
+        told = by_boxes(job, lambda bounds: _Search(bounds).unit)
+        return replace(told, sizes=tuple(_size(job, i) for i in range(len(job.x))))
 
 
 def _size(job: Job, unit: int) -> int:
@@ -93,9 +83,9 @@ class _Grid:
 
 
 class _Search:
-    def __init__(self, job: Job, bounds: Bounds) -> None:
-        self.job, self.bounds = job, bounds
-        self.failure = Failure.of(job.sets, job.y, job.target)
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds, self.job = bounds, bounds.job
+        self.failure = Failure.of(self.job.sets, self.job.y, self.job.target)
 
     def unit(self, i: int) -> Answer:
         end = time.monotonic() + seconds(self.job)
@@ -123,7 +113,7 @@ class _Search:
         while waiting:
             if time.monotonic() >= end:
                 return Answer("timeout", f"the time was up after {boxes} boxes and {listed} inputs"), boxes, listed
-            low, high, waiting = self._next(waiting)
+            low, high, waiting = youngest(waiting, self.bounds.together, np.concatenate)
             low, high = self._within_balls(i, grid, low, high)
             if not len(low):
                 continue
@@ -143,12 +133,6 @@ class _Search:
             if sum(len(a) for a, _ in waiting) > OPEN:
                 return Answer("unknown", f"too many boxes are open after {boxes}"), boxes, listed
         return Answer("certified"), boxes, listed
-
-    def _next(self, waiting: list[tuple[Indices, Indices]]) -> tuple[Indices, Indices, list[tuple[Indices, Indices]]]:
-        """The boxes that are bounded next, the youngest first, and what still waits."""
-        low, high = (np.concatenate(side) for side in zip(*waiting, strict=True))
-        cut = max(0, len(low) - self.bounds.together)
-        return low[cut:], high[cut:], [(low[:cut], high[:cut])] if cut else []
 
     def _within_balls(self, i: int, grid: _Grid, low: Indices, high: Indices) -> tuple[Indices, Indices]:
         """The boxes that reach into the balls of the branch: every distance is least at the point of the box that is,
@@ -182,12 +166,9 @@ class _Search:
 
     def _halved(self, i: int, grid: _Grid, low: Indices, high: Indices) -> tuple[Indices, Indices]:
         """Both halves of every box, cut across the coordinate along which the failing side can gain most."""
-        asked, original = self.bounds.asked, self.job.sets.originals[i]
+        original = self.job.sets.originals[i]
         ends = [torch.from_numpy(grid.inputs(original, k)).double() for k in (low, high)]
-        with torch.enable_grad():
-            at = ((ends[0] + ends[1]) / 2).requires_grad_()
-            (slope,) = torch.autograd.grad(asked.slack(i, asked.folded.scores(at)).sum(), at)
-        steep = slope.flatten(1).abs()[:, [j for j, _ in grid.ranges]].numpy()
+        steep = self.bounds.slope(i, (ends[0] + ends[1]) / 2).flatten(1).abs()[:, [j for j, _ in grid.ranges]].numpy()
         width = grid.values(high) - grid.values(low)
         gain = width * (steep + 1e-3 * steep.max(axis=1, keepdims=True)) + 1e-12 * (high - low)
         axis = np.where(high > low, gain, -1.0).argmax(axis=1)

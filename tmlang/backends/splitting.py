@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from tmlang.backends import lirpa_shims
 from tmlang.backends.answers import Answer, gap_of, seconds, verdicts
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from tmlang.plan.capability import Method
 
 Tensor = torch.Tensor
+Ends = TypeVar("Ends", Tensor, NDArray[np.int64])
+"""The lower, or upper, ends of boxes, one a row."""
 
 PIECES = 256
 """Pieces that are bounded together, unless memory says fewer."""
@@ -40,13 +44,27 @@ class Splitting:
         self.row = row
 
     def certify(self, job: Job) -> Verdicts:
-        with isolated(job.seeds), torch.no_grad():
-            asked = question(job)
-            gap = gap_of(job, asked)
-            with lirpa_shims.in_double():
-                search = _Search(Bounds(job, asked, 2 * gap))
-                found = [search.unit(i) for i in range(len(job.x))]
-        return verdicts(job, found, gap, 2 * gap)
+        return by_boxes(job, lambda bounds: _Search(bounds).unit)
+
+
+def by_boxes(job: Job, search: Callable[[Bounds], Callable[[int], Answer]]) -> Verdicts:
+    """What a search over boxes answers for every unit. What it proves stays twice the gap away from failing."""
+    with isolated(job.seeds), torch.no_grad():
+        asked = question(job)
+        gap = gap_of(job, asked)
+        with lirpa_shims.in_double():
+            answer = search(Bounds(job, asked, 2 * gap))
+            found = [answer(i) for i in range(len(job.x))]
+    return verdicts(job, found, gap, 2 * gap)
+
+
+def youngest(
+    waiting: list[tuple[Ends, Ends]], most: int, join: Callable[[tuple[Ends, ...]], Ends]
+) -> tuple[Ends, Ends, list[tuple[Ends, Ends]]]:
+    """The at most ``most`` boxes that are bounded next, the youngest first, and what still waits."""
+    low, high = (join(side) for side in zip(*waiting, strict=True))
+    cut = max(0, len(low) - most)
+    return low[cut:], high[cut:], [(low[:cut], high[:cut])] if cut else []
 
 
 class Bounds:
@@ -70,6 +88,13 @@ class Bounds:
         if bool((slack[~open_] > -self.margin).any()):
             raise BackendRefusal("a bound is contradicted by a point of its piece")
         return open_, slack
+
+    def slope(self, i: int, at: Tensor) -> Tensor:
+        """The gradient of the slack at points (n, *shape)."""
+        with torch.enable_grad():
+            at = at.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(self.asked.slack(i, self.asked.folded.scores(at)).sum(), at)
+        return slope
 
     def _proved(self, i: int, low: Tensor, high: Tensor) -> Tensor:
         """(n,) whether no input of each piece comes within the margin of failing: for every polyhedron one of its rows
@@ -112,7 +137,7 @@ class _Search:
         while waiting:
             if time.monotonic() >= end:
                 return Answer("timeout", f"the time was up after {count} pieces")
-            low, high, waiting = self._next(waiting)
+            low, high, waiting = youngest(waiting, self.bounds.together, torch.cat)
             count += len(low)
             middle = (low + high) / 2
             open_, slack = self.bounds.look(i, low, high)
@@ -126,20 +151,11 @@ class _Search:
                 waiting.append(halves)
         return Answer("certified", f"{count} pieces")
 
-    def _next(self, waiting: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
-        """The pieces that are bounded next, the youngest first, and what still waits."""
-        low, high = (torch.cat(side) for side in zip(*waiting, strict=True))
-        cut = max(0, len(low) - self.bounds.together)
-        return low[cut:], high[cut:], [(low[:cut], high[:cut])] if cut else []
-
     def _halved(self, i: int, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor] | None:
         """Both halves of every piece; ``None`` when a piece cannot be halved any more."""
         middle = (low + high) / 2
-        with torch.enable_grad():
-            at = middle.detach().requires_grad_()
-            (slope,) = torch.autograd.grad(self.asked.slack(i, self.asked.folded.scores(at)).sum(), at)
-        width = (high - low).flatten(1)
-        gain = width * (slope.abs().flatten(1) + 1e-3 * slope.abs().flatten(1).amax(dim=1, keepdim=True) + 1e-12)
+        steep, width = self.bounds.slope(i, middle).abs().flatten(1), (high - low).flatten(1)
+        gain = width * (steep + 1e-3 * steep.amax(dim=1, keepdim=True) + 1e-12)
         axis = gain.argmax(dim=1, keepdim=True)
         cut = middle.flatten(1).gather(1, axis)
         if bool((cut <= low.flatten(1).gather(1, axis)).any() or (cut >= high.flatten(1).gather(1, axis)).any()):
