@@ -9,9 +9,10 @@ from typing import Literal
 from tmlang.audit.columns import Columns, Extent
 from tmlang.audit.record import CLEAN_STAGE, Record
 from tmlang.audit.show import percent
+from tmlang.audit.units import stage_label
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Subject, Threat
-from tmlang.plan.ir import EvaluationPlan
+from tmlang.plan.ir import EvaluationPlan, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +26,16 @@ class Side:
     records: Sequence[Record]
     space: Space | None = None
 
+    @classmethod
+    def of(cls, name: str, plan: Plan, evaluation: EvaluationPlan, records: Sequence[Record]) -> Side:
+        """An evaluation of ``plan``, to be compared with one of another plan."""
+        subject = plan.subject(evaluation.subject)
+        return cls(name, evaluation, subject, records, plan.space(plan.model(subject.model).space))
+
     def units(self) -> set[tuple[str, int, int | None]]:
         """(unit, label, target) of every unit, the uncounted among them."""
-        clean = f"{self.evaluation.name}/{CLEAN_STAGE}", CLEAN_STAGE
-        own = (r for r in self.records if r.evaluation == self.evaluation.name and r.stage in clean)
-        return {(r.unit, r.label, r.target) for r in own}
+        own = (r for r in self.records if r.evaluation == self.evaluation.name)
+        return {(r.unit, r.label, r.target) for r in own if stage_label(self.evaluation, r) == CLEAN_STAGE}
 
 
 _CLAUSES = ("allow", "minimize", "mutable", "perturbation", "goal", "rejected", "clean_errors", "success")

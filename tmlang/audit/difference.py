@@ -14,8 +14,8 @@ from typing import Any
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.comparison import Side, not_comparable
 from tmlang.audit.identity import checked_run
-from tmlang.audit.record import CLEAN_STAGE, FAILED, Record
-from tmlang.audit.units import is_witness
+from tmlang.audit.record import CLEAN_STAGE, UNFINISHED, Record
+from tmlang.audit.units import is_witness, stage_label
 from tmlang.plan.ir import Plan
 from tmlang.plan.text import plan_hash
 
@@ -83,10 +83,10 @@ def _evaluation(
     a, b = (replace(s, records=[r for r in s.records if r.unit in common]) for s in sides)
     if (why := not_comparable(a, b)) is not None:
         return EvaluationDifference(name, refused=why)
-    clean = [{r.unit: r for r in s.records if _label(name, r) == CLEAN_STAGE} for s in (a, b)]
+    clean = [{r.unit: r for r in s.records if stage_label(s.evaluation, r) == CLEAN_STAGE} for s in (a, b)]
     fell = [{r.unit for r in s.records if is_witness(r)} for s in (a, b)]
-    unfinished = {r.unit for r in b.records if r.status in FAILED or r.status == "unstable"}
-    searched = {r.unit for r in b.records if _label(name, r) != CLEAN_STAGE} - unfinished
+    unfinished = {r.unit for r in b.records if r.status in UNFINISHED}
+    searched = {r.unit for r in b.records if stage_label(b.evaluation, r) != CLEAN_STAGE} - unfinished
     lost = fell[0] - fell[1]
     only = [tuple(sorted(u for u, _, _ in s.units() - both)) for s in sides]
     return EvaluationDifference(
@@ -103,13 +103,7 @@ def _evaluation(
 
 def _side(word: str, name: str, plan: Plan, rows: Sequence[Record]) -> Side:
     evaluation = next(e for e in plan.evaluations if e.name == name)
-    subject = plan.subject(evaluation.subject)
-    own = [r for r in rows if r.evaluation == name]
-    return Side(word, evaluation, subject, own, plan.space(plan.model(subject.model).space))
-
-
-def _label(name: str, row: Record) -> str:
-    return row.stage.removeprefix(name + "/")
+    return Side.of(word, plan, evaluation, [r for r in rows if r.evaluation == name])
 
 
 def _decisions(first: Mapping[str, Record], second: Mapping[str, Record]) -> Iterator[tuple[str, str, str]]:

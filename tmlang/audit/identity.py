@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tmlang.audit.record import CLEAN_STAGE, Record
+from tmlang.audit.units import stage_label
 from tmlang.diagnostics.stop import stop
 from tmlang.plan.ir import Plan
 from tmlang.plan.lock import artifacts
@@ -67,9 +68,8 @@ def example_faults(plan: Plan, run: Json, rows: Sequence[Record]) -> Iterator[st
         given = run["examples"].get(evaluation.name, [])
         if len(set(given)) < len(given):
             yield f"{evaluation.name}: run.json lists an example twice"
-        clean = (f"{evaluation.name}/{CLEAN_STAGE}", CLEAN_STAGE)
-        own = [r.example for r in rows if r.evaluation == evaluation.name and r.stage in clean]
-        counted = list(dict.fromkeys(own))
+        own = (r for r in rows if r.evaluation == evaluation.name)
+        counted = list(dict.fromkeys(r.example for r in own if stage_label(evaluation, r) == CLEAN_STAGE))
         if sorted(counted) != sorted(set(given)):
             odd = sorted(set(given) ^ set(counted))
             of = f"{len(counted)} examples, and the data gave {len(given)}"

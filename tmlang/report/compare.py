@@ -69,11 +69,9 @@ def _names(bundles: Sequence[Bundle]) -> list[str]:
 
 def _sides(name: str, bundle: Bundle) -> Iterator[Compared]:
     plan, records = bundle.plan(), bundle.records()
-    for evaluation_name, columns in tally_plan(plan, records).items():
-        evaluation = next(e for e in plan.evaluations if e.name == evaluation_name)
-        subject = plan.subject(evaluation.subject)
-        space = plan.space(plan.model(subject.model).space)
-        yield Side(f"{name}/{evaluation_name}", evaluation, subject, records, space), columns, plan
+    columns = tally_plan(plan, records)
+    for evaluation in plan.evaluations:
+        yield Side.of(f"{name}/{evaluation.name}", plan, evaluation, records), columns[evaluation.name], plan
 
 
 def _row(side: Side, columns: Columns, plan: Plan, shown: Sequence[str]) -> ComparedRow:
