@@ -24,7 +24,7 @@ from tmlang.backends.loading import load
 from tmlang.backends.oracle import AccessDenied, Oracle
 from tmlang.backends.threatset import ThreatSet
 from tmlang.diagnostics.stop import Stop
-from tmlang.execute.guard import guarded
+from tmlang.execute.guard import guarded, random_states
 from tmlang.meaning.models import Decide, Model, Network, Randomness
 from tmlang.meaning.spaces import Cell, Space
 from tmlang.meaning.threats import Access, Ball, Goal, Mutable, Threat
@@ -245,21 +245,15 @@ def _seeds(bench: Bench) -> str | None:
 def _states(bench: Bench) -> str | None:
     """The guard restores random states behind a stage, so they are compared within."""
     job = bench.job(bench.norms[0], target=bench.targets)
-    before = _globals()
+    before = random_states(), torch.is_grad_enabled()
     with guarded(bench.deployed, bench.row.path):
         cast(Search, bench.adapter).search(job)
-        after = _globals()
+        after = random_states(), torch.is_grad_enabled()
     if before != after:
         raise Broken("it left a global random state or a flag of torch otherwise than it was")
     if not torch.equal(job.x, torch.from_numpy(job.sets.originals)):
         raise Broken("it changed the originals")
     return None
-
-
-def _globals() -> tuple[Any, ...]:
-    drawn: Any = np.random.get_state()
-    torch_drawn = torch.get_rng_state().numpy().tobytes()
-    return torch_drawn, drawn[1].tobytes(), drawn[2], random.getstate(), torch.is_grad_enabled()
 
 
 def _access(bench: Bench) -> str | None:
