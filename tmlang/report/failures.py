@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,18 +69,22 @@ def failure_views(
 
     ``classes``: the names of decisions; those of a property are ``holds`` and ``violated``.
     """
-    first: dict[str, Record] = {}
-    for row in records:
-        if row.evaluation == evaluation.name and is_witness(row):
-            kept = first.get(row.unit)
-            if kept is None or (row.within_access and not kept.within_access):
-                first[row.unit] = row
-    rows = list(first.values())
+    rows = first_witnesses(r for r in records if r.evaluation == evaluation.name)
     views = [
         _view(bundle, evaluation, classes, space, row, pictures=i < MOST_PICTURES)
         for i, row in enumerate(rows[:MOST_ROWS])
     ]
     return tuple(views), len(rows)
+
+
+def first_witnesses(records: Iterable[Record]) -> list[Record]:
+    """The first failing input of every broken unit of one evaluation, within the declared access where one is."""
+    first: dict[str, Record] = {}
+    for row in records:
+        kept = first.get(row.unit)
+        if is_witness(row) and (kept is None or (row.within_access and not kept.within_access)):
+            first[row.unit] = row
+    return list(first.values())
 
 
 def _view(
@@ -167,9 +170,12 @@ def _pictures(space: Space, before: Sequence[Fraction], after: Sequence[Fraction
 
 
 def _layout(space: Space, values: Sequence[Fraction]) -> NDArray[np.float64]:
-    """(height, width) or (height, width, 3), red first."""
-    array: NDArray[Any] = np.array([float(v) for v in values]).reshape(space.shape)
-    axis = space.picture_axis if len(space.shape) == 3 else None
+    return as_picture(space, np.array([float(v) for v in values]).reshape(space.shape))
+
+
+def as_picture(space: Space, array: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values of the space's shape as (height, width) or (height, width, 3), red first."""
+    axis = space.picture_axis if array.ndim == 3 else None
     if axis is None:
         return array
     array = np.moveaxis(array, axis, 2)

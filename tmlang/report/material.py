@@ -14,13 +14,14 @@ from tmlang.audit.columns import Columns
 from tmlang.audit.record import Record
 from tmlang.audit.remeasure import exact_values
 from tmlang.audit.tally import tally_plan
-from tmlang.audit.units import is_witness, stage_label
+from tmlang.audit.units import stage_label
 from tmlang.meaning.figures import Shown, refusal
 from tmlang.meaning.models import Model
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Subject
 from tmlang.plan.invariants import declared_name
 from tmlang.plan.ir import EvaluationPlan
+from tmlang.report.failures import first_witnesses
 from tmlang.report.view import EvaluationView, SweepView, View
 
 Array = NDArray[np.float64]
@@ -55,12 +56,7 @@ class Material:
 
     def witnesses(self) -> list[Record]:
         """The first failing input of every broken unit, within the declared access where one is."""
-        first: dict[str, Record] = {}
-        for row in self.records:
-            kept = first.get(row.unit)
-            if is_witness(row) and (kept is None or (row.within_access and not kept.within_access)):
-                first[row.unit] = row
-        return list(first.values())
+        return first_witnesses(self.records)
 
     def of_stage(self, label: str) -> list[Record]:
         return [r for r in self.records if stage_label(self.evaluation, r) == label]

@@ -38,6 +38,16 @@ SIGNS_SAY = (
 )
 """What stands above the signs of :mod:`tmlang.audit.masking`."""
 
+SUMMARY = (
+    "clean_accuracy",
+    "corrupted_accuracy",
+    "survival",
+    "certified",
+    "attack_coverage",
+    "certificate_coverage",
+)
+"""Columns that a short table begins with."""
+
 MARKS = {"supported": "✓", "refuted": "✗", "undecided": "?", "not_evaluated": "–"}
 """Of a claim's status, where colour alone would not do."""
 

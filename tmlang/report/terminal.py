@@ -9,17 +9,9 @@ from tmlang.audit.claims import Judgement, formula
 from tmlang.audit.columns import Columns
 from tmlang.audit.masking import Sign
 from tmlang.audit.show import DASH
-from tmlang.report.numbers import MARKS, NAMES, bounds, headline, number_view, short
+from tmlang.report.numbers import MARKS, NAMES, SUMMARY, bounds, headline, number_view, short
 
-_SHOWN = (
-    "clean_accuracy",
-    "corrupted_accuracy",
-    "survival",
-    "certified",
-    "attack_coverage",
-    "certificate_coverage",
-    "denied",
-)
+_SHOWN = (*SUMMARY, "denied")
 
 
 def result_lines(

@@ -23,20 +23,12 @@ from tmlang.report.drawing import Drawing
 from tmlang.report.examples import Example, examples
 from tmlang.report.failures import FailureView, failure_views
 from tmlang.report.limits import limits, untested
-from tmlang.report.numbers import MARKS, Bounds, NumberView, Segment, bar, bounds, headline, number_view, short
+from tmlang.report.numbers import MARKS, SUMMARY, Bounds, NumberView, Segment, bar, bounds, headline, number_view, short
 from tmlang.report.stages import StageView, stage_views
 from tmlang.report.symbols import symbol_lines
 from tmlang.report.words import Sentence, sentences
 
-_OVERVIEW = (
-    "clean_accuracy",
-    "corrupted_accuracy",
-    "survival",
-    "certified",
-    "attack_coverage",
-    "certificate_coverage",
-    "reviewed",
-)
+_OVERVIEW = (*SUMMARY, "reviewed")
 _PROVES = {
     "survival": "a search, from above",
     "certified": "certificates, from below",

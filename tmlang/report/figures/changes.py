@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tmlang.meaning.spaces import Space
+from tmlang.report.failures import as_picture
 from tmlang.report.figures.style import SIGNED, SIZE
 from tmlang.report.material import Array, Material, NothingToShow
 
@@ -23,20 +24,9 @@ def _failing(m: Material, most: int) -> list[Any]:
     return found
 
 
-def _picture(space: Space, values: Array) -> Array:
-    """(height, width) or (height, width, 3), red first."""
-    axis = space.picture_axis if values.ndim == 3 else None
-    if axis is None:
-        return values
-    array = np.moveaxis(values, axis, 2)
-    if array.shape[2] == 1:
-        return array[:, :, 0]
-    return array[:, :, ::-1] if space.order == "bgr" else array
-
-
 def _scaled(space: Space, values: Array) -> Array:
     low, high = min(c.low for c in space.cells), max(c.high for c in space.cells)
-    return (_picture(space, values) - float(low)) / float(high - low)
+    return (as_picture(space, values) - float(low)) / float(high - low)
 
 
 def image_pairs(m: Material) -> tuple[Figure, str]:
@@ -51,7 +41,7 @@ def image_pairs(m: Material) -> tuple[Figure, str]:
         axes[0, j].imshow(_scaled(m.space, before), **shades)
         axes[1, j].imshow(_scaled(m.space, after), **shades)
         shown = axes[2, j].imshow(
-            signed_dominant(_picture(m.space, after - before)), cmap=SIGNED, vmin=-reach, vmax=reach
+            signed_dominant(as_picture(m.space, after - before)), cmap=SIGNED, vmin=-reach, vmax=reach
         )
         example = next(x for x in m.view.examples if x.unit in (row.unit, row.example))
         axes[0, j].set_title(f"{row.unit[:18]}: {example.clean[:10]}")
@@ -88,7 +78,7 @@ REDUCTIONS: Mapping[str, Callable[[Array], Array]] = {
 def perturbation_heatmap(m: Material) -> tuple[Figure, str]:
     """The mean over all failing inputs of each reduction: where attacks move pixels, and in which direction."""
     rows = _failing(m, 10_000)
-    changes = [_picture(m.space, after - before) for before, after in map(m.values, rows)]
+    changes = [as_picture(m.space, after - before) for before, after in map(m.values, rows)]
     figure = Figure(figsize=(7.6, 2.4), layout="constrained")
     axes = figure.subplots(1, len(REDUCTIONS))
     for axis, (name, reduce) in zip(axes, REDUCTIONS.items(), strict=True):
