@@ -192,10 +192,11 @@ def _guilty(folder: Path, span: dict) -> str:
     return (folder / span["file"]).read_text(encoding="utf-8")[start:end]
 
 
-def flags_of(code: str) -> tuple[str, ...]:
-    command = re.search(r"^Said by `tmc check --artifacts(.*?)`, at `(.*)`:$", page_source(code), re.M)
-    assert command is not None
-    return tuple(command[1].split())
+def sentence(code: str) -> tuple[tuple[str, ...], str]:
+    """The flags with which the code is said, and the token at which."""
+    found = re.search(r"^Said by `tmc check --artifacts(.*?)`, at `(.*)`:$", page_source(code), re.M)
+    assert found is not None
+    return tuple(found[1].split()), found[2]
 
 
 def test_the_spec_and_its_files_are_sound(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,8 +205,7 @@ def test_the_spec_and_its_files_are_sound(folder: Path, capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize("code", CODES)
 def test_the_page_is_true(code: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shown, flags = snippets(code), flags_of(code)
-    token = re.search(r"^Said by .*, at `(.*)`:$", page_source(code), re.M)[1]
+    shown, (flags, token) = snippets(code), sentence(code)
     found, message = said(folder, spec(shown["wrong"], SPEC), capsys, *flags)
     assert [(c, text.splitlines()[0]) for c, text in found] == [(code, token)]
     golden = GOLDEN / f"{code}.txt"
