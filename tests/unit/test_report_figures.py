@@ -65,6 +65,17 @@ def test_coverage_counts_what_each_stage_did_not_finish(tmp_path):
     assert says.startswith("10 units of a stage did not finish")
 
 
+@pytest.mark.parametrize("status", ["crashed", "oom", "error"])
+def test_a_call_that_went_down_has_finished_nothing(tmp_path, status):
+    rows = Rows()
+    for unit in "uvw":
+        rows.clean(unit, "cc")
+        rows.attack(unit, "a", "none")
+    records = [replace(r, status=status) if (r.unit, r.stage) == ("v", "a") else r for r in rows.all]
+    _, says = coverage(material(tmp_path / "run", plan([evaluation(attack("a"))], [threat()]), records))
+    assert says.startswith("1 units of a stage did not finish")
+
+
 def test_overlap_tells_what_one_attack_alone_broke(tmp_path):
     rows = Rows()
     for unit, by in (("u", "ab"), ("v", "a"), ("w", "a"), ("x", "b"), ("y", "")):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tmlang.audit.record import CLEAN_STAGE, Record
+from tmlang.audit.record import CLEAN_STAGE, FAILED, Record
 from tmlang.audit.units import is_witness, stage_label
 from tmlang.report.examples import FATES
 from tmlang.report.figures.style import (
@@ -176,6 +176,6 @@ def _outcome(r: Record) -> str:
         return "proved"
     if "timeout" in (r.status, r.verdict):
         return "timed out"
-    if "error" in (r.status, r.verdict):
+    if r.status in FAILED or r.verdict == "error":
         return "failed"
     return "unstable" if r.status == "unstable" else "finished"
