@@ -12,7 +12,16 @@ CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test env lint format docs fuzz nightly bench clean
+.PHONY: help demo test env lint format docs fuzz nightly bench clean system
+
+# $(call needed,program,packages): programs of the system that tests look for; those tests skip where they are absent.
+define needed
+	@command -v $(1) >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "== installing $(2)"; export DEBIAN_FRONTEND=noninteractive; \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends $(2); } >/dev/null 2>&1 \
+	  || echo "== $(2) could not be installed: the tests that need $(1) will skip"; \
+	  else echo "== $(1) is not here (Debian: apt-get install $(2)): the tests that need it will skip"; fi
+endef
 
 help:
 	@echo "make demo     make .venv from the pinned lock, run specs/digits, write its report"
@@ -20,6 +29,7 @@ help:
 	@echo "make lint     style, types, layers"
 	@echo "make format   lay the code out in the one standard way"
 	@echo "make docs     write docs/backends.md from the manifests"
+	@echo "make system   as root on Debian: the browser, the reader of PDFs and the sandbox that some tests need"
 	@echo "make fuzz     200,000 damaged specs through parser, checker, matcher and layout: nothing but diagnostics"
 	@echo "make nightly  five million damaged specs and the long runs, all 10,000 MNIST images among them (needs ../shared)"
 	@echo "make bench    the four measurements of benchmarks/"
@@ -66,13 +76,17 @@ format: $(INSTALLED)
 docs: $(INSTALLED)
 	@$(BIN)/tmc backends --format markdown > docs/backends.md
 
+system:
+	$(call needed,chromium,chromium)
+	$(call needed,pdftotext,poppler-utils libpangoft2-1.0-0)
+	$(call needed,bwrap,bubblewrap)
+
 fuzz: $(INSTALLED)
 	@echo "== 200,000 damaged specs"
 	@$(BIN)/python tests/fuzz/fuzz_front.py --inputs 200000 --jobs 2
 
-nightly: $(INSTALLED)
-	@{ command -v pdflatex && command -v pdftotext; } >/dev/null || { echo "== installing TeX, for the test that compiles a paper"; \
-	  apt-get update -qq; apt-get install -y -qq texlive-latex-base texlive-latex-recommended poppler-utils; }
+nightly: $(INSTALLED) system
+	$(call needed,pdflatex,texlive-latex-base texlive-latex-recommended)
 	@echo "== five million damaged specs, and the long tests"
 	@$(BIN)/python tests/fuzz/fuzz_front.py --inputs 5000000 --jobs 2
 	@TM_EXPLORE=1 $(BIN)/python -m pytest tests/property

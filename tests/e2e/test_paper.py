@@ -20,7 +20,10 @@ from test_report_paper import HOSTILE, bundle_of, hostile_plan
 
 from tmlang.report.paper import paper_macros
 
-pytestmark = pytest.mark.nightly
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(shutil.which("pdflatex") is None or shutil.which("pdftotext") is None, reason="no TeX here"),
+]
 (PAPER,) = re.findall(r"^```tex\n(.*?)^```$", (ROOT / "docs" / "papers.md").read_text(), re.MULTILINE | re.DOTALL)
 
 
