@@ -20,7 +20,7 @@ from tmlang.plan.ir import Plan
 from tmlang.plan.lock import Lock, artifacts, frozen, lock_from_json
 from tmlang.plan.text import plan_hash
 from tmlang.report.attachments import attach, attached
-from tmlang.report.claims import claims_json, frozen_plan, judged, promised
+from tmlang.report.claims import claims_json, judged, promised
 
 SPEC, LOCK, CLAIMS, BUNDLE, MODULES = ".tm", ".tm.lock", ".claims.json", ".bundle.zip", ".modules.zip"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_+-]{0,63}")
@@ -147,7 +147,7 @@ def _hash(plan: Plan, lock: Lock) -> str:
 
 
 def _same(bundle: Bundle, lock: Lock) -> None:
-    if plan_hash(frozen_plan(bundle)) != lock.sha256:
+    if plan_hash(bundle.plan()) != lock.sha256:
         raise stop(
             "TM883",
             f"`{bundle.path}` is not the evidence of this spec under its lock",

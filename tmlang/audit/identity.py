@@ -46,7 +46,9 @@ def identity_faults(plan: Plan, run: Json, predicate: Any, told: Json) -> Iterat
     if run["lock"] not in (None, own):
         yield "run.json tells of a lock, and the plan is not what that lock fixed"
     for artifact in artifacts(plan):
-        if run["artifacts"].get(artifact.path) != artifact.sha256 and artifact.sha256 is not None:
+        if artifact.sha256 is None:
+            yield f'"{artifact.path}" has no hash in the plan, and a run writes down what it read'
+        elif run["artifacts"].get(artifact.path) != artifact.sha256:
             yield f'"{artifact.path}" is another file in run.json than in the plan'
     claims = [
         {"text": claim.text, "identity": claim_identity(plan, claim), "status": own_claim["status"]}

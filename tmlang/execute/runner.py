@@ -120,6 +120,7 @@ class _Runner:
     def run(self) -> RunResult:
         self.progress.say("checking the files that the spec names")
         self.world.verify()
+        self.plan = self.world.plan
         self.progress.say("loading and probing models and data")
         arenas = [self._arena(evaluation.name) for evaluation in self.plan.evaluations]
         self._frozen()

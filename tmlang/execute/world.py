@@ -25,7 +25,7 @@ from tmlang.meaning.threats import Shift, Threat
 from tmlang.meaning.values import Artifact
 from tmlang.plan.capability import Capabilities
 from tmlang.plan.ir import Plan
-from tmlang.plan.lock import artifacts
+from tmlang.plan.lock import artifacts, frozen
 
 T = TypeVar("T")
 _TRIED = 32
@@ -59,9 +59,11 @@ class World:
         self._made: dict[tuple[str, ...], Any] = {}
 
     def verify(self) -> None:
-        """Hash every file that the plan names before any is opened. Raises TM703, TM710, TM711, TM725."""
+        """Hash every file that the plan names before any is opened; from here on the plan says each hash, so what is
+        read later must be what was hashed. Raises TM703, TM710, TM711, TM725."""
         for artifact in artifacts(self.plan):
             self.files.verify(artifact)
+        self.plan = frozen(self.plan, self.files.hashes)
 
     def model(self, name: str) -> Attacked:
         """The model ``name``. Raises TM7 diagnostics where it cannot be opened."""

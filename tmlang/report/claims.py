@@ -19,17 +19,10 @@ from tmlang.base import canonical
 from tmlang.meaning.evaluations import Claim, Measured
 from tmlang.plan import codec
 from tmlang.plan.ir import Plan
-from tmlang.plan.lock import frozen
 from tmlang.plan.text import claim_identity, claim_meaning
 from tmlang.report.latex import latex_number
 
 FORMAT = "urn:tmlang:claims:v1"
-
-
-def frozen_plan(bundle: Bundle) -> Plan:
-    """The plan of a bundle with the hash of every file that the run read: what a lock of the spec holds."""
-    hashes = bundle.json("run.json").get("artifacts", {}) if "run.json" in set(bundle.files()) else {}
-    return frozen(bundle.plan(), hashes)
 
 
 def claim_ids(plan: Plan) -> tuple[str, ...]:
@@ -44,7 +37,7 @@ def promised(plan: Plan) -> dict[str, Any]:
 
 def judged(bundle: Bundle) -> dict[str, Any]:
     """The claims of a sealed bundle with what became of them, worked out from its records."""
-    plan, records = frozen_plan(bundle), bundle.records()
+    plan, records = bundle.plan(), bundle.records()
     voided = voided_methods(plan, records)
 
     def column(measured: Measured) -> Column | None:

@@ -23,7 +23,7 @@ from tmlang.meaning.threats import Threat
 from tmlang.plan.invariants import declared_name
 from tmlang.plan.ir import EvaluationPlan, Plan
 from tmlang.plan.text import plan_hash
-from tmlang.report.claims import claim_ids, covering, frozen_plan, statement_hash
+from tmlang.report.claims import claim_ids, covering, statement_hash
 from tmlang.report.failures import class_name
 from tmlang.report.latex import latex_number, latex_text
 from tmlang.report.limits import limits
@@ -56,7 +56,7 @@ class _Paper:
 
 def paper_macros(bundle: Bundle, name: str = "") -> str:
     """The file, in pure ASCII. ``name`` heads every key; that of the spec when empty."""
-    plan, records = frozen_plan(bundle), bundle.records()
+    plan, records = bundle.plan(), bundle.records()
     own = [m.name for m in plan.modules if not m.name.startswith("std.")]
     name = key_part(name or (own[0].rpartition("/")[2].removesuffix(".tm") if own else "run"))
     paper = _Paper(bundle, name, plan, tally_plan(plan, records), judge_plan(plan, records), claim_ids(plan))
