@@ -13,10 +13,12 @@ from math import floor, isqrt
 
 import numpy as np
 
+from tmlang.backends.domain import Domain
 from tmlang.backends.interval import Limits
 from tmlang.backends.masks import image_axes
 from tmlang.backends.membership import Ball as BallSet
 from tmlang.backends.membership import CountBall, PatchBall, PowerBall, disc
+from tmlang.backends.transforms import TransformSet
 from tmlang.diagnostics.stop import stop
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Patch, Transform
@@ -27,7 +29,7 @@ class Branch:
     """One branch of the allowed set.
 
     ``limits`` are part of the set (``rules`` names them); ``hull``: the limits met with what the ``balls`` imply per
-    coordinate. ``name`` is ``""`` outside a union.
+    coordinate. ``transform``: whose pictures alone are in it. ``name`` is ``""`` outside a union.
     """
 
     name: str
@@ -35,6 +37,12 @@ class Branch:
     limits: Limits
     hull: Limits
     balls: tuple[BallSet, ...]
+    transform: TransformSet | None = None
+
+    @property
+    def sets(self) -> tuple[BallSet | TransformSet, ...]:
+        """What lies within the limits and must hold as well."""
+        return self.balls if self.transform is None else (*self.balls, self.transform)
 
 
 def branches(space: Space, allow: Allowed | None) -> tuple[Branch, ...]:
@@ -61,8 +69,11 @@ def _alternatives(allow: Allowed) -> list[tuple[Atom, ...]]:
 
 def _branch(space: Space, name: str, atoms: tuple[Atom, ...]) -> Branch:
     limits = implied = Limits.uniform(space.size, None)
-    rules, balls = [], []
+    rules, balls, transform = [], [], None
     for atom in atoms:
+        if isinstance(atom, Transform):
+            transform = TransformSet(atom, Domain(space))
+            continue
         ball, reach = _ball(space, atom) if isinstance(atom, Ball) else _patch(space, atom)
         if isinstance(ball, str):
             rules.append(ball)
@@ -70,7 +81,7 @@ def _branch(space: Space, name: str, atoms: tuple[Atom, ...]) -> Branch:
         else:
             balls.append(ball)
             implied = implied.meet(reach)
-    return Branch(name, tuple(dict.fromkeys(rules)), limits, implied.meet(limits), tuple(balls))
+    return Branch(name, tuple(dict.fromkeys(rules)), limits, implied.meet(limits), tuple(balls), transform)
 
 
 def _linf(space: Space, ball: Ball) -> Limits:
@@ -127,9 +138,7 @@ def _metric(space: Space, ball: Ball, radius: Fraction) -> tuple[BallSet, Limits
     return PowerBall(f"metric {metric.name}", 1, radius, weights), Limits(np.arange(space.size), tuple(limits))
 
 
-def _patch(space: Space, patch: Patch | Transform) -> tuple[BallSet | str, Limits]:
-    if isinstance(patch, Transform):
-        raise stop("TM226", "sets of transforms are not built yet", space.origin)
+def _patch(space: Space, patch: Patch) -> tuple[BallSet | str, Limits]:
     axes = image_axes(space)
     rows, columns = space.shape[axes[0]], space.shape[axes[1]]
     stamp = disc(patch.height) if patch.shape == "disc" else np.ones((patch.height, patch.width), np.bool_)

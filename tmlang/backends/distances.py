@@ -57,7 +57,7 @@ def _own(sets: ThreatSet, change: Change) -> Column:
         norm = sets.threat.minimize[0]
         return _in_norm(norm, sets, change)
     branch = sets.branches[0]
-    rules = (*branch.rules, *(ball.name for ball in branch.balls))
+    rules = (*branch.rules, *(s.name for s in branch.sets))
     if len(sets.branches) != 1 or len(rules) != 1:
         return np.full(len(change.x), nan)
     if branch.balls and isinstance(branch.balls[0], PowerBall) and branch.balls[0].weights is not None:

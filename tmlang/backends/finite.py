@@ -25,7 +25,7 @@ def count(sets: ThreatSet, row: int, limit: int) -> int | None:
     """|S| of one example, exact; ``None`` beyond ``limit`` or with a moving real coordinate. A box of a single branch
     is multiplied out, everything else is listed."""
     branch = sets.branches[0]
-    if len(sets.branches) == 1 and not (branch.balls or sets.space.relations or sets.space.one_hot):
+    if len(sets.branches) == 1 and not (branch.sets or sets.space.relations or sets.space.one_hot):
         ranges = ranges_of(sets, row, 0)
         size = None if ranges is None else prod(len(values) for _, values in ranges)
     else:
@@ -36,6 +36,9 @@ def count(sets: ThreatSet, row: int, limit: int) -> int | None:
 
 def enumerate_members(sets: ThreatSet, row: int, limit: int) -> Values | None:
     """All members of one example's set, each once: (|S|, *shape); ``None`` beyond ``limit``."""
+    if sets.transform is not None:
+        pictures = made_members(sets, row, limit)
+        return None if pictures is None else pictures[0]
     found: list[Values] = []
     blocks = members(sets, row)
     if blocks is None:
@@ -45,6 +48,21 @@ def enumerate_members(sets: ThreatSet, row: int, limit: int) -> Values | None:
         if sum(map(len, found)) > limit:
             return None
     return np.concatenate([np.empty((0, *sets.space.shape), sets.domain.dtype), *found])
+
+
+def made_members(sets: ThreatSet, row: int, limit: int) -> tuple[Values, Values] | None:
+    """The pictures (|S|, *shape) of one example that a transform whose parameters lie on grids makes, each once, with
+    parameters (|S|, p) that make it; ``None`` where more than ``limit`` parameters are allowed, in a union, or without
+    a grid. Pictures that an intersection or a mask leaves out are not among them."""
+    transform = sets.transform
+    points = None if transform is None or len(sets.branches) > 1 else transform.points(limit)
+    if transform is None or points is None:
+        return None
+    part = sets.rows([row] * len(points))
+    x = transform.made(part.originals.reshape(len(points), -1), points).reshape(-1, *sets.space.shape)
+    _, first = np.unique(x.reshape(len(x), -1), axis=0, return_index=True)
+    kept = np.sort(first)[part.inside(x, points)[np.sort(first)]]
+    return x[kept], points[kept]
 
 
 def members(sets: ThreatSet, row: int) -> Iterator[Values] | None:

@@ -27,10 +27,19 @@ _LEAST = Fraction(1, 2**1074)
 class Change:
     """The change from originals ``x0``, which lie on the grid of ``domain``, to ``x`` (both (N, size)). ``k`` and
     ``on`` are the indices of ``x`` and where it is on the grid; where not, only :attr:`approximate` says how far it
-    went."""
+    went. ``theta`` (N, p) are the parameters that are said to have made it, under a transform."""
 
-    def __init__(self, domain: Domain, x: Values, x0: Values, k: Indices, on: Flags, k0: Indices) -> None:
-        self.domain, self.x, self.x0, self.k, self.on = domain, x, x0, k, on
+    def __init__(
+        self,
+        domain: Domain,
+        x: Values,
+        x0: Values,
+        k: Indices,
+        on: Flags,
+        k0: Indices,
+        theta: Floats | None = None,
+    ) -> None:
+        self.domain, self.x, self.x0, self.k, self.on, self.theta = domain, x, x0, k, on, theta
         self.steps = k - k0
 
     @cached_property

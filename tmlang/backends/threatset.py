@@ -22,8 +22,9 @@ from tmlang.backends.finite import count, enumerate_members
 from tmlang.backends.interval import box
 from tmlang.backends.inward import project_inward
 from tmlang.backends.masks import freedom
-from tmlang.backends.membership import Change
+from tmlang.backends.membership import Change, Floats
 from tmlang.backends.relations import holds
+from tmlang.backends.transforms import TransformSet
 from tmlang.diagnostics.stop import stop
 from tmlang.meaning.spaces import Relation, Space
 from tmlang.meaning.threats import Allowed, Threat
@@ -184,12 +185,13 @@ class ThreatSet:
 
     # --- membership -----------------------------------------------------------------------------------------------
 
-    def member(self, x: Values) -> list[Membership]:
-        """Exact membership of row ``x[i]`` in set ``i``; NaN and infinities are never inside."""
+    def member(self, x: Values, theta: Floats | None = None) -> list[Membership]:
+        """Exact membership of row ``x[i]`` in set ``i``; NaN and infinities are never inside. ``theta`` (N, p): the
+        parameters that are said to have made it, without which nothing lies in a set of transforms."""
         if x.shape != self.originals.shape:
             return [Membership(False, "shape")] * len(self)
         good, rules = self._common(x)
-        held = self._held(x, good)
+        held = self._held(x, good, theta)
         union = bool(self.branches[0].name)
         result = []
         for i in range(len(self)):
@@ -200,15 +202,15 @@ class ThreatSet:
                 result.append(Membership(False, rules[i] or self._broken_balls(held, i)))
         return result
 
-    def inside(self, x: Values) -> Flags:
+    def inside(self, x: Values, theta: Floats | None = None) -> Flags:
         """Like :meth:`member`, without the reasons: (N,) bool."""
         if x.shape != self.originals.shape:
             return np.zeros(len(self), np.bool_)
-        return np.asarray(self.inside_branches(x).any(axis=0))
+        return np.asarray(self.inside_branches(x, theta).any(axis=0))
 
-    def inside_branches(self, x: Values) -> Flags:
+    def inside_branches(self, x: Values, theta: Floats | None = None) -> Flags:
         """Membership of ``x`` (N, *shape) in every branch: (branches, N) bool."""
-        return np.stack([inside for inside, _ in self._held(x, self._common(x)[0])])
+        return np.stack([inside for inside, _ in self._held(x, self._common(x)[0], theta)])
 
     def _common(self, x: Values) -> tuple[Flags, list[str | None]]:
         """Who obeys the rules that all branches share, and the first rule that the others break."""
@@ -252,20 +254,21 @@ class ThreatSet:
         result[at] = holds(relation, columns, exact, len(at))
         return result
 
-    def _held(self, x: Values, good: Flags) -> list[tuple[Flags, Flags]]:
+    def _held(self, x: Values, good: Flags, theta: Floats | None) -> list[tuple[Flags, Flags]]:
         """Per branch: who lies in it, and who lies within its limits. Inputs that are not ``good`` lie in none."""
         at = np.flatnonzero(good)
         if not len(at):
             return [(good, good) for _ in self.branches]
         part = self if len(at) == len(self) else self.rows(at)
         flat = x.reshape(self._flat.shape)[at].astype(self.domain.dtype)
-        change = Change(self.domain, flat, part._flat, *self.domain.indices(flat), part._indices)
+        said = None if theta is None else theta[at]
+        change = Change(self.domain, flat, part._flat, *self.domain.indices(flat), part._indices, said)
         held = []
         for b, branch in enumerate(self.branches):
             inside, near = np.zeros((2, len(self)), np.bool_)
             within = part._within_limits(b, flat)
             near[at] = within
-            inside[at] = np.logical_and.reduce([within, *(ball.holds(change) for ball in branch.balls)])
+            inside[at] = np.logical_and.reduce([within, *(s.holds(change) for s in branch.sets)])
             held.append((inside, near))
         return held
 
@@ -273,7 +276,7 @@ class ThreatSet:
         branch = self.branches[b]
         if branch.limits.unlimited:
             return np.ones(len(self), np.bool_)
-        if branch.balls:
+        if branch.sets:
             lower, upper = box(self.domain, self._flat, self._indices, branch.limits, self._free)
         else:
             lower, upper = self.branch_box(b)
@@ -282,7 +285,7 @@ class ThreatSet:
     def _broken_balls(self, held: list[tuple[Flags, Flags]], row: int) -> str:
         parts = []
         for branch, (_, near) in zip(self.branches, held, strict=True):
-            rule = " and ".join([ball.name for ball in branch.balls] if near[row] else branch.rules)
+            rule = " and ".join([s.name for s in branch.sets] if near[row] else branch.rules)
             parts.append(f"{branch.name}: {rule}" if branch.name else rule)
         return "; ".join(dict.fromkeys(parts))
 
@@ -299,8 +302,16 @@ class ThreatSet:
         return distances(self, x)
 
     def project(self, x: Values) -> Projection:
-        """Members near ``x`` (N, *shape), rounded inward, each verified by :meth:`inside`; a member stays as it is."""
+        """Members near ``x`` (N, *shape), rounded inward, each verified by :meth:`inside`; a member stays as it is.
+        Nothing is projected onto the pictures of a transform."""
+        if self.transform is not None:
+            return Projection(self.originals.copy(), np.zeros(len(self), np.bool_))
         return Projection(*project_inward(self, x))
+
+    @property
+    def transform(self) -> TransformSet | None:
+        """The transform whose pictures these sets are (or some of them); ``None`` for sets of other kinds."""
+        return next((b.transform for b in self.branches if b.transform is not None), None)
 
     def count(self, limit: int) -> list[int | None]:
         """|S| per example, exact; ``None`` where it exceeds ``limit`` (real coordinates that move always do)."""

@@ -44,11 +44,16 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """Parameters in the order of composition: (``rotate`` | ``translate`` | ``scale`` …, greatest magnitude)."""
+    """Parameters in the order of composition: (``rotate`` | ``translate`` | ``scale`` …, greatest magnitude).
+
+    ``steps``: per part the step of its grid around 0, in the unit of its bound, ``None`` where every value in between
+    is allowed; ``()`` where all are. What a parameter does is said in ``backends.resampling``.
+    """
 
     parts: tuple[tuple[str, Quantity], ...]
     interpolate: str
     fill: Fraction
+    steps: tuple[Fraction | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

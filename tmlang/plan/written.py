@@ -53,14 +53,29 @@ def allowed(part: Allowed) -> str:
         case Patch(shape, height, width, at):
             size = f"disc(diameter: {height})" if shape == "disc" else f"{height}, {width}"
             return f"patch({size}) " + (f"at {at}" if at else "at any place")
-        case Transform(parts):
-            return "transform { " + " ".join(f"{name} <= {written(most)}" for name, most in parts) + " }"
+        case Transform():
+            return "transform { " + " ".join(map(written_part, transform_parts(part))) + " }"
         case Anything():
             return "anything"
         case Both(parts):
             return " and ".join(f"({allowed(p)})" if not isinstance(p, Ball) else allowed(p) for p in parts)
         case _:
             return " or ".join(allowed(p) for p in part.parts)
+
+
+def transform_parts(transform: Transform) -> list[tuple[str, Quantity, Quantity | None]]:
+    """(name, greatest magnitude, step of its grid or ``None``) of every part, in order."""
+    steps = transform.steps or (None,) * len(transform.parts)
+    return [
+        (name, most, None if step is None else Quantity(step, most.unit))
+        for (name, most), step in zip(transform.parts, steps, strict=True)
+    ]
+
+
+def written_part(part: tuple[str, Quantity, Quantity | None]) -> str:
+    """``rotate <= 30 'deg' step 5 'deg'``."""
+    name, most, step = part
+    return f"{name} <= {written(most)}" + (f" step {written(step)}" if step else "")
 
 
 def _ball(ball: Ball) -> str:

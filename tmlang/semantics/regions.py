@@ -24,6 +24,16 @@ PARTS: dict[str, str | None] = {
 }
 """What a transform or nature may vary, and in which unit."""
 
+VALUES = ("brightness", "contrast")
+"""The parts that change values and move nothing."""
+
+_MOST = {
+    "rotate": (Fraction(180), "180 degrees either way are all rotations"),
+    "scale": (Fraction(1), "the factor lies between 1 - s and 1 + s, and stays above zero for s below 1"),
+    "shear": (Fraction(90), "a shear stays below 90 degrees"),
+    "contrast": (Fraction(1), "the factor lies between 1 - c and 1 + c, and stays above zero for c below 1"),
+}
+
 _INTERPOLATIONS = ("nearest", "bilinear", "bicubic")
 
 
@@ -89,15 +99,18 @@ def transform(world: World, env: Env, node: ast.Transform) -> Transform | None:
     """``transform { rotate <= 30 'deg' } interpolate bilinear fill 0``."""
     frame = picture(world, env, "a transform", node)
     parts: list[tuple[str, Quantity]] = []
-    ok = frame is not None
+    steps: list[Fraction | None] = []
+    ok = frame is not None and _ordered(world, node)
     for part in node.parts:
         if part.name.text in dict(parts):
             world.report("TM114", f"{part.name.text} stands twice", part.name)
             ok = False
             continue
         bound = _bound(world, env, part)
-        ok = ok and bound is not None
+        step = None if bound is None or part.step is None else _step(world, env, part, part.step, bound)
+        ok = ok and bound is not None and (step is None) == (part.step is None)
         parts += [(part.name.text, bound)] if bound else []
+        steps.append(step)
     if node.interpolate is None or node.fill is None:
         missing = "interpolate" if node.interpolate is None else "fill"
         help = "transform { … } interpolate bilinear fill 0"
@@ -109,7 +122,24 @@ def transform(world: World, env: Env, node: ast.Transform) -> Transform | None:
     fill = values.number(world, env, node.fill)
     if not ok or interpolate is None or fill is None:
         return None
-    return Transform(tuple(parts), interpolate, fill)
+    return Transform(tuple(parts), interpolate, fill, tuple(steps) if any(steps) else ())
+
+
+def _ordered(world: World, node: ast.Transform) -> bool:
+    """Whether something is moved at all, and the picture before its values: it is interpolated once."""
+    if not node.parts:
+        world.report("TM226", "nothing is transformed", node, help="transform { rotate <= 30 'deg' } …")
+        return False
+    changed = None
+    for part in node.parts:
+        if part.name.text in VALUES:
+            changed = part
+        elif changed is not None:
+            message = f"{part.name.text} moves the picture, and {changed.name.text} has changed its values before"
+            help = f"write {part.name.text} first: the picture is moved and interpolated once, then its values change"
+            world.report("TM226", message, part.name, help=help)
+            return False
+    return True
 
 
 def _bound(world: World, env: Env, part: ast.TransformPart) -> Quantity | None:
@@ -122,7 +152,21 @@ def _bound(world: World, env: Env, part: ast.TransformPart) -> Quantity | None:
     if amount <= 0:
         world.report("TM213", f"a bound is greater than zero, and this is {values.show(amount)}", part.bound)
         return None
+    most = _MOST.get(part.name.text)
+    if most is not None and (amount > most[0] or (amount == most[0] and part.name.text != "rotate")):
+        world.report("TM226", f"{part.name.text} by {values.show(amount)}: {most[1]}", part.bound)
+        return None
     return Quantity(amount, PARTS[part.name.text])
+
+
+def _step(world: World, env: Env, part: ast.TransformPart, node: ast.Value, bound: Quantity) -> Fraction | None:
+    """The step of a grid around 0, no wider than the bound."""
+    amount = in_part(world, part.name.text, values.value(world, env, node), node)
+    if amount is None or 0 < amount <= bound.value:
+        return amount
+    message = f"a step lies above 0 and within the bound {values.show(bound.value)}, and this is {values.show(amount)}"
+    world.report("TM213", message, node)
+    return None
 
 
 def in_part(world: World, name: str, got: object, node: ast.Node, unit: ast.Unit | None = None) -> Fraction | None:

@@ -216,7 +216,7 @@ _SPELL: dict[type, Callable[[Any], str]] = {
         *maybe("interpolate", n.interpolate),
         *maybe("fill", n.fill),
     ),
-    ast.TransformPart: lambda n: words(n.name, "<=", n.bound),
+    ast.TransformPart: lambda n: words(n.name, "<=", n.bound, *maybe("step", n.step)),
     ast.Anything: lambda _: "anything",
     ast.Branch: lambda n: f"{n.name.text}: {_wrap(n.allowed, ast.Both, ast.Either, ast.Branch)}",
     ast.Both: lambda n: f"{BREAK}and ".join(_wrap(part, ast.Both, ast.Either) for part in n.parts),

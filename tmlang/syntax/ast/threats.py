@@ -39,10 +39,11 @@ class Patch(Node):
 
 @dataclass(frozen=True, slots=True)
 class TransformPart(Node):
-    """``rotate <= 30 'deg'``."""
+    """``rotate <= 30 'deg'``, ``rotate <= 30 'deg' step 5 'deg'``."""
 
     name: Name
     bound: Value
+    step: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
