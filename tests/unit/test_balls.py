@@ -88,7 +88,7 @@ def test_between_the_edges_lies_what_rounding_leaves_open(size, bound, tiny):
     assert F(np.nextafter(above, -np.inf)) * (1 - 2 * gamma) - lost < bound <= F(above) * (1 - 2 * gamma) - lost
 
 
-# Patches and counts, against every placement drawn by hand -------------------------------------------------------------
+# Patches and counts, against every placement drawn by hand ------------------------------------------------------------
 
 LAYOUTS = [((3, 4), (0, 1, None)), ((3, 4, 2), (0, 1, 2)), ((2, 3, 4), (1, 2, 0)), ((3, 2, 4), (0, 2, 1))]
 

@@ -91,7 +91,7 @@ def test_values_are_equal_by_what_is_compared_and_within_one_class():
 def test_equality_can_be_left_to_identity():
     ours = dataclass(frozen=True, slots=True, eq=False)(type("Loose", (), {"__annotations__": {"x": list}}))
     one = ours([1])
-    assert one == one  # noqa: PLR0124
+    assert one == one
     assert one != ours([1])
     assert hash(one) == object.__hash__(one)
 
