@@ -19,10 +19,10 @@ from tmlang.backends.deployed import Deployed
 from tmlang.backends.loading import load
 from tmlang.backends.oracle import Oracle
 from tmlang.backends.threatset import ThreatSet
-from tmlang.meaning.models import Decide, Model, Network, Randomness, Step
+from tmlang.meaning.models import Data, Decide, Model, Network, Randomness, Step, Truth
 from tmlang.meaning.spaces import Cell, Space
 from tmlang.meaning.threats import Access, Ball, Goal, Mutable, Patch, Threat
-from tmlang.meaning.values import Call, Value
+from tmlang.meaning.values import Artifact, Call, Symbol, Value
 from tmlang.plan.arguments import Resolution
 from tmlang.plan.capability import Capabilities, Method
 
@@ -113,9 +113,13 @@ def method(path: str) -> Method:
 
 
 def resolved(path: str, job: Job, spec: Model, **given: Value) -> Mapping[str, Value]:
-    """The arguments of a row as a plan resolves them: defaults where nothing is given."""
+    """The arguments of a row as a plan resolves them: defaults where nothing is given, and what the job receives under
+    the argument's own name."""
+    given |= {name: Symbol(name) for name in job.received}
     call = Call(tuple(path.split(".")), tuple(given.items()))
-    resolution = Resolution(method(path), call, job.threat, spec, job.sets.space)
+    file = Artifact("data.npz")
+    data = [Data(n, job.sets.space.name, Call(("npz",)), file, (), Truth("published")) for n in job.received]
+    resolution = Resolution(method(path), call, job.threat, spec, job.sets.space, data, list(job.received))
     arguments = dict(resolution.resolve())
     assert not resolution.diagnostics, resolution.diagnostics
     return arguments

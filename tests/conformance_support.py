@@ -13,11 +13,11 @@ import pytest
 import torch
 from backend_support import Case, colours, digits, method, search, threat
 
-from tmlang.backends.contract import BackendRefusal, Candidates, Job
+from tmlang.backends.contract import BackendRefusal, Candidates, Job, Received
 from tmlang.meaning.threats import Goal, Threat
 from tmlang.meaning.values import Distance
 from tmlang.plan.asked import misfits
-from tmlang.plan.capability import Capabilities, Method
+from tmlang.plan.capability import Argument, Capabilities, Method
 
 F1 = Fraction(1)
 
@@ -40,6 +40,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "torchattacks.OnePixel": {"steps": Fraction(6)},
     "foolbox.L0FMNAttack": {"steps": Fraction(50)},
     "foolbox.NewtonFoolAttack": {"steps": Fraction(50)},
+    "torchattacks.LGV": {"epochs": Fraction(2), "nb_models_epoch": F1, "batch_size": Fraction(4)},
     "native.fab_targeted": {"steps": Fraction(15), "targets": Fraction(4)},
     "native.coordinates": {"restarts": Fraction(1), "rounds": Fraction(12)},
     "native.apgd": {"steps": Fraction(25)},
@@ -96,6 +97,12 @@ RARE = {"foolbox.LinfRepeatedAdditiveUniformNoiseAttack", "native.random"}
 NEAREST = {"torchattacks.FAB", "native.fab_targeted"}
 """Methods within a radius that stay near, and draw only in later restarts, for what still stands."""
 
+FAR = {"foolbox.DatasetAttack"}
+"""Methods that offer a failure under `minimize:`, however far it lies: starts for others."""
+
+COPIES = {"torchattacks.LGV"}
+"""Methods that ask nothing but copies of the object, which they train."""
+
 CASES = {"digits": digits, "colours": colours, "squares": lambda: colours(8)}
 COUNTS = {"l0": Fraction(6), "pixels_changed": Fraction(5)}
 PATCHES = {"patch": Fraction(4)}
@@ -106,9 +113,14 @@ RADII = {"digits": LENGTHS | COUNTS | PATCHES, "colours": WIDE, "squares": WIDE}
 
 
 def rows(role: str) -> list[Method]:
-    """Every built method of a role that searches or proves a kind of set (a replay takes its file instead)."""
+    """Every built method of a role that searches or proves a kind of set. A replay takes its file instead, and what
+    refines the failures of another finds none of its own (``test_received``)."""
     methods = [m for m in Capabilities().methods() if m.role == role and m.status == "available" and m.norms]
-    return [m for m in methods if all(a.type != "file" for a in m.arguments.values())]
+    return [m for m in methods if not any(_strange(a) for a in m.arguments.values())]
+
+
+def _strange(argument: Argument) -> bool:
+    return argument.type == "file" or (argument.type == "stage" and not argument.optional)
 
 
 def kinds(row: Method) -> list[str]:
@@ -203,12 +215,14 @@ def long_steps(path: str, radius: Fraction) -> dict[str, Any]:
 def watched(
     path: str, case: Case, threat: Threat, *, seeds: int = 0, arguments: dict[str, Any] | None = None, **changes: Any
 ) -> Outcome:
-    """One short search of the first eight units, towards the next class where a method needs a target. ``changes`` go
-    to the job."""
+    """One short search of the first eight units, towards the next class where a method needs a target. A data set that
+    it takes is all units of the case. ``changes`` go to the job."""
     if "untargeted" not in method(path).goals and "target" not in changes:
         changes["target"] = next_classes(case)
         threat = replace(threat, goal=Goal("class", target="0"))
-    job = case.job(threat, rows=slice(8), seeds=seeds, **changes)
+    data = [a.name for a in method(path).arguments.values() if a.type == "data"]
+    received = dict.fromkeys(data, Received(torch.from_numpy(case.x), case.y, None))
+    job = case.job(threat, rows=slice(8), seeds=seeds, received=received, **changes)
     torch.manual_seed(11)
     np.random.seed(12)
     random.seed(13)

@@ -13,6 +13,8 @@ import torch
 from backend_support import Case, digits, method, model, threat, unit_box
 from conformance_support import (
     CASES,
+    COPIES,
+    FAR,
     NEAREST,
     RADII,
     RARE,
@@ -39,7 +41,7 @@ from tmlang.meaning.threats import Access, Anything, Ball, Both, Either, Goal, M
 from tmlang.plan.capability import InputForm
 
 ATTACKS = [m.path for m in rows("attack")]
-ASKING = [m.path for m in rows("attack") if m.access != "nothing"]
+ASKING = [m.path for m in rows("attack") if m.access != "nothing" and m.path not in COPIES]
 BALLS = [(m.path, n) for m in rows("attack") for n in kinds(m)]
 
 
@@ -70,8 +72,8 @@ def test_candidates_are_members_and_originals_are_no_candidates(path: str, norm:
 def test_nothing_but_the_counters_changes(path: str, norm: str, name: str) -> None:
     found = outcome(path, norm, name)
     assert same(found.before, found.after)
-    assert (found.job.oracle.queries > 0).all() == (method(path).access != "nothing")
-    assert bool(found.job.oracle.gradients.any()) == (method(path).access == "white_box")
+    assert (found.job.oracle.queries > 0).all() == (path in ASKING)
+    assert bool(found.job.oracle.gradients.any()) == (path in ASKING and method(path).access == "white_box")
 
 
 @pytest.mark.parametrize(("path", "norm"), BALLS)
@@ -206,7 +208,7 @@ def test_the_query_limit_holds(path: str) -> None:
     assert found.job.sets.inside(found.candidates.x.numpy()).all()
 
 
-@pytest.mark.parametrize("path", ASKING)
+@pytest.mark.parametrize("path", [*ASKING, *COPIES])
 def test_a_deadline_in_the_past_leaves_every_unit_unfinished(path: str) -> None:
     norm = first(path)
     case, radius = CASES[home(path)](), RADII[home(path)][norm]
@@ -246,6 +248,8 @@ def test_a_threat_that_minimizes_gets_failures_and_near_ones(path: str, norm: st
     fails = case.decisions(found.candidates.x) != found.job.y
     assert found.candidates.errors == (None,) * 8
     assert fails.sum() >= expected(path, 5, 3)
+    if path in FAR:
+        return
     distances = np.array(found.job.sets.distances(found.candidates.x.numpy())[norm])[fails.numpy()]
     # Uniform noise lies about 4 away in l2, 1 in linf, 25 in l1 and 64 in l0.
     assert np.median(distances) < {"l2": 3.5, "linf": 0.7, "l1": 12, "l0": 16}[norm]

@@ -14,8 +14,8 @@ from tmlang.backends.loading import load
 from tmlang.plan.capability import Capabilities, Method
 
 LIBRARIES = {"torchattacks": "torchattacks", "foolbox": "foolbox.attacks"}
-OURS = {"start_directions", "start_steps"}
-"""Arguments of ours: how a walk along the boundary finds its start."""
+OURS = {"start_directions", "start_steps", "starting_points", "pool", "batch_size"}
+"""Arguments of ours or of a later call: where a walk along the boundary starts, what a pool or a loader is made of."""
 
 
 def attacks() -> list[Any]:
@@ -30,6 +30,8 @@ def attacks() -> list[Any]:
 def parameters(method: Method) -> dict[str, inspect.Parameter]:
     attack = getattr(importlib.import_module(LIBRARIES[method.backend]), method.symbol)
     given = dict(inspect.signature(attack.__init__).parameters)
+    if given.pop("kwargs", None):  # LGV hands on what it does not know
+        given |= dict(inspect.signature(importlib.import_module("torchattacks").BIM.__init__).parameters)
     return {n: p for n, p in given.items() if n not in ("self", "model")}
 
 

@@ -9,7 +9,7 @@ distance or "verified" never leaves the adapter.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -45,6 +45,26 @@ class Fit:
 
 
 @dataclass(frozen=True)
+@dataclass(frozen=True)
+class Received:
+    """What an argument hands to a stage: ``x`` (M, *shape) values and ``y`` (M,) labels (below 0: none that is usable).
+
+    ``unit``: (M,) the unit of the job that each failure of an earlier stage belongs to; ``None`` for the examples of a
+    data set, which are for all units. Nothing is said of whether a row lies in a unit's set, or still fails.
+    """
+
+    x: torch.Tensor
+    y: torch.Tensor
+    unit: torch.Tensor | None
+
+    def only(self, index: int) -> Received:
+        """What one unit is handed, in a job of its own."""
+        if self.unit is None:
+            return self
+        own = self.unit == index
+        return Received(self.x[own], self.y[own], self.unit[own] - index)
+
+
 class Job:
     """A batch of units for one stage. All tensors are on the CPU unless the oracle's device says otherwise.
 
@@ -54,7 +74,8 @@ class Job:
     ``oracle``: the only way to the model; it grants what the access level allows and counts rows.
     ``deadline``: ``time.monotonic()`` value after which the backend returns what it has, or ``None``.
     ``read`` gives the bytes of a file that an argument names, their hash checked. ``fit``: the examples that a
-    universal perturbation is fitted on; every candidate must then be made of one perturbation.
+    universal perturbation is fitted on; every candidate must then be made of one perturbation. ``received``: what the
+    arguments hand over that name a data set or an earlier stage.
     """
 
     oracle: Oracle
@@ -70,6 +91,7 @@ class Job:
     read: Callable[[Artifact], bytes] | None = None
     fit: Fit | None = None
 
+    received: Mapping[str, Received] = field(default_factory=dict)
 
 @dataclass(frozen=True)
 class Candidates:

@@ -14,6 +14,9 @@ import torch
 
 from tmlang.backends.library import Best, Door, LibraryAttack, Search
 
+_POOLED = 256
+"""Inputs of a pool that are asked about together."""
+
 
 def _library(name: str = "foolbox") -> Any:
     """The library, loaded when first used. ``Any``: it does not export what it documents, as type checkers see it."""
@@ -68,8 +71,9 @@ class Remembered(Minimal):
 
 
 class Started(Minimal):
-    """A minimizing attack that walks from a failure. It starts where uniform noise, blended in, first fails; units that
-    fail already or for which no noise does sit the walk out, since one of them would end it for the whole batch."""
+    """A minimizing attack that walks from a failure: the one that an earlier stage found where it is handed any, else
+    where uniform noise, blended in, first fails. Units that fail already or have no such start sit the walk out, since
+    one of them would end it for the whole batch."""
 
     def run(self, search: Search) -> torch.Tensor:
         door, model, criterion = search.door, _model(search), _criterion(search)
@@ -80,7 +84,10 @@ class Started(Minimal):
             steps=arguments.pop("start_steps"),
         )
         already = door.fails(search.z, door(search.z))
-        start = blend.run(model, search.z, criterion)
+        start, handed = search.handed("starting_points")
+        if not handed.all():
+            noise = blend.run(model, search.z, criterion)
+            start = torch.where(handed[:, None, None, None], start, noise)
         walking = (door.fails(start, door(start)) & ~already).nonzero()[:, 0]
         found = search.z.clone()
         if len(walking):
@@ -92,8 +99,62 @@ class Started(Minimal):
         return found
 
 
-def _failure(door: Door) -> Any:
-    """Our failure predicate, rejection included, as a criterion of foolbox."""
+class Pool(LibraryAttack):
+    """DatasetAttack, which tries the inputs of a pool in random order. It takes as many of them as its batch has rows,
+    and for no row the one at its own place: so one unit at a time stands in front of a batch as long as the pool, whose
+    other rows are done from the start. Every input that is tried is a query, at a limit no more than are left."""
+
+    apart = True
+
+    def run(self, search: Search) -> torch.Tensor:
+        door, z = search.door, search.z
+        pool = search.frame.inverse(search.received["pool"].x).reshape(-1, *z.shape[1:])
+        left = door.oracle.remaining()
+        if left is not None:
+            # One query is the unit's own input.
+            pool = pool[: max(0, int(left[0]) - 1)]
+        if not len(pool):
+            door(z)
+            return z
+        attack = _library().attacks.DatasetAttack(distance=_library().distances.l2)
+        attack.raw_inputs = [_library("eagerpy").astensor(torch.cat([z, pool]))]
+        known = torch.cat([door(part) for part in (z, *torch.split(pool, _POOLED))])
+        attack.raw_outputs = [_library("eagerpy").astensor(known)]
+        model = _library().PyTorchModel(_Known(known[:1]), bounds=(0, 1), device=z.device)
+        found: torch.Tensor = attack.run(model, z.repeat(len(pool) + 1, 1, 1, 1), _failure(door, first=True))
+        return found[:1]
+
+
+class _Known(torch.nn.Module):
+    """The outputs of one input that has been asked already, for every row of a batch."""
+
+    def __init__(self, outputs: torch.Tensor) -> None:
+        super().__init__()
+        self.outputs = outputs
+        self.eval()
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        return self.outputs.expand(len(z), -1)
+
+
+class Refined(LibraryAttack):
+    """An attack that moves every coordinate of a failure as near to the original as its side of a threshold allows. It
+    complains of a whole batch where the model decides otherwise about one of them, so units come one by one."""
+
+    apart = True
+
+    def run(self, search: Search) -> torch.Tensor:
+        start, handed = search.handed("starting_points")
+        if not handed.all():
+            return search.z
+        attack = getattr(_library().attacks, self.row.symbol)(distance=_library().distances.l2, **search.arguments)
+        found: torch.Tensor = attack.run(_model(search), search.z, _criterion(search), starting_points=start)
+        return found
+
+
+def _failure(door: Door, *, first: bool = False) -> Any:
+    """Our failure predicate, rejection included, as a criterion of foolbox. ``first``: of the first row alone,
+    where the others count as done."""
     astensor = _library("eagerpy").astensor
 
     class Failure(_library().criteria.Criterion):  # type: ignore[misc]
@@ -101,6 +162,11 @@ def _failure(door: Door) -> Any:
             return "Failure()"
 
         def __call__(self, perturbed: Any, outputs: Any) -> Any:
-            return astensor(door.fails(astensor(perturbed).raw, astensor(outputs).raw))
+            z, given = astensor(perturbed).raw, astensor(outputs).raw
+            if not first:
+                return astensor(door.fails(z, given))
+            done = torch.ones(len(z), dtype=torch.bool)
+            done[:1] = door.fails(z[:1], given[:1])
+            return astensor(done)
 
     return Failure()

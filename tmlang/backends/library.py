@@ -26,13 +26,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from tmlang.backends.contract import BackendRefusal, Candidates, Job
+from tmlang.backends.contract import BackendRefusal, Candidates, Job, Received
 from tmlang.backends.failure import Failure
 from tmlang.backends.oracle import QueryLimit
 from tmlang.backends.steps import value_of
 from tmlang.base.exact import round_down
 from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Threat
 from tmlang.meaning.values import Quantity, Symbol
+from tmlang.plan.capability import RECEIVED
 
 if TYPE_CHECKING:
     from tmlang.backends.threatset import ThreatSet
@@ -43,6 +44,12 @@ Tensor = torch.Tensor
 
 class Expired(Exception):
     """The deadline passed inside a library."""
+
+
+def in_time(deadline: float | None) -> None:
+    """Raises :class:`Expired` behind the deadline (of ``time.monotonic()``)."""
+    if deadline is not None and time.monotonic() > deadline:
+        raise Expired
 
 
 @contextmanager
@@ -240,8 +247,7 @@ class Door(nn.Module):
         self.eval()
 
     def forward(self, z: Tensor) -> Tensor:
-        if self.deadline is not None and time.monotonic() > self.deadline:
-            raise Expired
+        in_time(self.deadline)
         x = self.frame.values(z.reshape(-1, *self.shape))
         whole = len(x) == len(self.units)
         # Every unit once needs no list of units to be counted.
@@ -274,7 +280,7 @@ class Door(nn.Module):
 @dataclass(frozen=True)
 class Search:
     """One call of a library: ``z`` (n, *view) originals in its coordinates, ``labels`` (n,) true or target classes,
-    ``arguments`` as plain Python values, ``seed`` for libraries that take one."""
+    ``arguments`` as plain Python values, ``seed`` for libraries that take one, ``received`` as in the job."""
 
     door: Door
     frame: Frame
@@ -282,10 +288,23 @@ class Search:
     labels: Tensor
     arguments: dict[str, Any]
     seed: int
+    received: Mapping[str, Received]
+
+    def handed(self, argument: str) -> tuple[Tensor, Tensor]:
+        """(n, *view): what an earlier stage found, in the library's coordinates, and (n,) bool for whom it did."""
+        z, there = self.z.clone(), torch.zeros(len(self.z), dtype=torch.bool)
+        given = self.received.get(argument)
+        if given is not None and given.unit is not None and len(given.x):
+            z[given.unit] = self.frame.rows(given.unit).inverse(given.x).reshape(-1, *z.shape[1:])
+            there[given.unit] = True
+        return z, there
 
 
 class LibraryAttack(ABC):
-    """An attack of a library, described by its manifest row. Candidates are projected inward before they leave."""
+    """An attack of a library, described by its manifest row. Candidates are projected inward before they leave.
+    ``apart``: its units are searched one by one, whatever they have in common."""
+
+    apart = False
 
     def __init__(self, row: Method) -> None:
         self.row = row
@@ -303,7 +322,7 @@ class LibraryAttack(ABC):
         # A rule that differs between examples needs rows in order; so does a query limit that must be exact.
         differs = job.threat.mutable.kind != "all" or as_box(job.sets, ball)
         whole = self.row.rows == "whole"
-        if job.oracle.limit is None and (whole or not differs):
+        if not self.apart and job.oracle.limit is None and (whole or not differs):
             return self._batch(job, frame(job.sets, ball, per_example=whole, minimal=self.row.minimal))
         return _joined([self._unit(job, ball, i) for i in range(len(job.x))])
 
@@ -316,17 +335,19 @@ class LibraryAttack(ABC):
             y=job.y[i : i + 1],
             target=None if job.target is None else job.target[i : i + 1],
             seeds=job.seeds[i : i + 1],
+            received={name: given.only(i) for name, given in job.received.items()},
         )
         return self._batch(one, frame(one.sets, ball, per_example=True, minimal=self.row.minimal))
 
     def _batch(self, job: Job, held: Frame) -> Candidates:
         door = Door(job, held, decisions=self.row.access == "decisions")
         view = _view(tuple(job.x.shape[1:]))
-        arguments = {n: plain(v, self.row.arguments[n].type, held) for n, v in job.arguments.items()}
+        kinds = {name: self.row.arguments[name].type for name in job.arguments}
+        arguments = {n: plain(v, kinds[n], held) for n, v in job.arguments.items() if kinds[n] not in RECEIVED}
         z = held.inverse(job.x).reshape(len(job.x), *view)
         with isolated(job.seeds) as seed, torch.enable_grad():
             try:
-                found = self.run(Search(door, held, z, door.labels, arguments, seed)).detach()
+                found = self.run(Search(door, held, z, door.labels, arguments, seed, job.received)).detach()
             except (QueryLimit, Expired) as cut:
                 left = job.x if door.best is None else door.best.x
                 return _offer(job, left, missing="timeout" if isinstance(cut, Expired) else None)

@@ -147,8 +147,9 @@ class Oracle:
         return _Door(self)
 
     def opened(self) -> tuple[nn.Module, Callable[[torch.Tensor], torch.Tensor]]:
-        """The object itself, network and decision, for verifiers and solvers. Nothing is counted, so a search has no
-        business here. Raises :class:`AccessDenied` below ``white_box``."""
+        """The object itself, network and decision, for verifiers and solvers, and to be copied by a search that goes on
+        training it. Nothing is counted, so a search has no other business here. Raises :class:`AccessDenied` below
+        ``white_box``."""
         if self.level != "white_box":
             raise AccessDenied(f"the network itself asked under access `{self.level}`")
         return self._network, self._decide

@@ -8,12 +8,17 @@ aims at label + 1 modulo ten (it is always given one).
 
 from __future__ import annotations
 
+from contextlib import redirect_stderr
+from copy import deepcopy
+from io import StringIO
 from math import ceil, isqrt
 from typing import Any
 
 import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
-from tmlang.backends.library import LibraryAttack, Search
+from tmlang.backends.library import Door, LibraryAttack, Search, in_time
 
 
 class Attack(LibraryAttack):
@@ -75,6 +80,56 @@ class Rearranged(Attack):
     def budget(self, search: Search) -> dict[str, Any]:
         sides = (1, isqrt(_count(search)))
         return {"x_dimensions": sides, "y_dimensions": sides}
+
+
+class Vicinity(Attack):
+    """LGV, which goes on training a copy of the object on the examples that it is handed, and attacks what it was
+    on the way: the object itself is asked nothing. Every part of an epoch gives one model, and with fewer batches than
+    parts the library trains on none."""
+
+    def run(self, search: Search) -> torch.Tensor:
+        import torchattacks
+
+        door, arguments, given = search.door, dict(search.arguments), search.received["trainloader"]
+        usable = given.y >= 0
+        examples = TensorDataset(given.x[usable], given.y[usable])
+        loader = DataLoader(examples, batch_size=arguments.pop("batch_size"), shuffle=True)
+        parts = arguments["nb_models_epoch"]
+        if len(loader) < parts:
+            raise ValueError(f"{len(examples)} examples are {len(loader)} batches, and no {parts} parts of an epoch")
+        network = deepcopy(door.oracle.opened()[0]).requires_grad_(True)
+        copy = _Copy(network, door.oracle.classes, door.deadline)
+        attack = torchattacks.LGV(copy, loader, verbose=False, **arguments, **self.budget(search))
+        with redirect_stderr(StringIO()):  # its progress
+            attack.collect_models()
+        attack.load_models([_Seen(trained, door) for trained in attack.list_models])
+        found: torch.Tensor = attack(search.z, search.labels)
+        return found
+
+
+class _Copy(nn.Module):
+    """A copy of the object: values (m, *shape) to scores (m, K), until the deadline."""
+
+    def __init__(self, network: nn.Module, classes: int, deadline: float | None) -> None:
+        super().__init__()
+        self.network, self.classes, self.deadline = network, classes, deadline
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        in_time(self.deadline)
+        scores: torch.Tensor = self.network(x)[:, : self.classes]
+        return scores
+
+
+class _Seen(nn.Module):
+    """A copy in the library's coordinates of a whole batch."""
+
+    def __init__(self, copy: nn.Module, door: Door) -> None:
+        super().__init__()
+        self.copy, self.frame, self.shape = copy.eval(), door.frame, door.shape
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = self.copy(self.frame.values(z.reshape(-1, *self.shape)))
+        return scores
 
 
 def _count(search: Search) -> int:

@@ -31,7 +31,7 @@ from tmlang.meaning.threats import Access, Ball, Goal, Mutable, Threat
 from tmlang.meaning.values import Call, Distance, Symbol, Value
 from tmlang.plan.arguments import Resolution
 from tmlang.plan.asked import misfits
-from tmlang.plan.capability import ACCESS, Argument, Capabilities, Method
+from tmlang.plan.capability import ACCESS, RECEIVED, Argument, Capabilities, Method
 
 UNITS = 4
 SECONDS = 60
@@ -142,7 +142,7 @@ def _fitting(row: Method) -> Space | str:
         return "it is described, not built"
     if row.role not in ("attack", "certify", "decide_exactly"):
         return f"there are no checks for methods behind `{row.role}:`"
-    strange = [a.name for a in row.arguments.values() if _required(a) and a.type in ("file", "network", "text")]
+    strange = [a.name for a in row.arguments.values() if _required(a) and a.type in ("file", "text", *RECEIVED)]
     if strange or "fixed" not in row.objects:
         return f"it needs {', '.join(strange) or 'an object that draws'}, and there is none here"
     if not {*RADII, *COUNTS} & set(row.norms):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import torch
 from torch import nn
 
 from tmlang.audit.units import branch_names
-from tmlang.backends.contract import Fit, Job
+from tmlang.backends.contract import Fit, Job, Received
 from tmlang.backends.deployed import Expectation
 from tmlang.backends.oracle import Oracle
 from tmlang.execute.arena import Arena
+from tmlang.execute.received import of_units
 from tmlang.execute.seeds import derive
 from tmlang.execute.world import Attacked
 from tmlang.meaning.threats import Allowed, Either
@@ -35,7 +36,7 @@ class Searched:
 @dataclass(frozen=True)
 class JobMaker:
     """Makes the jobs of one stage and repeat. ``read``: see :class:`~tmlang.backends.contract.Job`; ``listen`` hears of
-    every count of rows."""
+    every count of rows. ``received``: what the stage is handed, by units of the arena."""
 
     arena: Arena
     stage: Stage
@@ -43,6 +44,7 @@ class JobMaker:
     deadline: float | None
     read: Callable[[Artifact], bytes] | None
     listen: Callable[[int], None] | None = None
+    received: Mapping[str, Received] = field(default_factory=dict)
 
     def jobs(self, at: Sequence[int], used: Sequence[int]) -> list[Searched]:
         """One job on the attacked object, or one on each surrogate under ``transfer``, or one for each branch of a
@@ -92,6 +94,7 @@ class JobMaker:
             through=None if through is None else (through.name, dict(through.args)),
             read=self.read,
             fit=self._fit(),
+            received=of_units(self.received, at),
         )
 
     def _fit(self) -> Fit | None:

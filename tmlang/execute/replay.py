@@ -16,9 +16,9 @@ import torch
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.identity import checked_run
 from tmlang.audit.record import CLEAN_STAGE, Record
-from tmlang.audit.remeasure import exact_values
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.arena import Arena, make_arena
+from tmlang.execute.received import as_values
 from tmlang.execute.world import World
 from tmlang.meaning.threats import Shift
 from tmlang.plan.lock import frozen
@@ -110,14 +110,8 @@ def _replayed(bundle: Bundle, arena: Arena, rows: Sequence[Record]) -> Iterator[
         if row.candidate is None or row.status == "invalid":
             continue
         stored, original, indices = bundle.candidate(row.candidate)
-        start, point = (_values(arena, a, indices=indices) for a in (original, stored))
+        start, point = (as_values(arena.sets.space, a, indices=indices) for a in (original, stored))
         yield Again(row, int(arena.attacked.evaluator.decide(torch.from_numpy(point[None]))[0]), start, point)
-
-
-def _values(arena: Arena, stored: np.ndarray, *, indices: bool) -> np.ndarray:
-    space = arena.sets.space
-    exact = exact_values(space, stored, indices=indices)
-    return np.array([float(v) for v in exact], dtype=space.dtype).reshape(space.shape)
 
 
 def _data_faults(arena: Arena, rows: Sequence[Record]) -> Iterator[str]:

@@ -31,6 +31,7 @@ from tmlang.execute.isolation import Batch, Kept, Piece, answered
 from tmlang.execute.ledger import Ledger
 from tmlang.execute.output import RunFolder, environment, identity
 from tmlang.execute.progress import Progress, Silent
+from tmlang.execute.received import received
 from tmlang.execute.shifts import ShiftRun
 from tmlang.execute.sources.files import LIMIT
 from tmlang.execute.stages import StageRun
@@ -284,7 +285,9 @@ class _Evaluation:
         """The rows of every piece, in order, from calls within this process or from workers."""
         limits, read = self.runner.options.limits, self.runner.world.files.read
         adapter, listen = _adapter(stage, self.runner.world.capabilities), self._listener(stage)
-        run = _CALLERS.get(stage.role, StageRun)(self.arena, stage, repeat, adapter, self.deadline, read, listen)
+        handed = received(stage, repeat, self.arena, self.runner.world, self.folder.bundle, self.runner.records)
+        caller = _CALLERS.get(stage.role, StageRun)
+        run = caller(self.arena, stage, repeat, adapter, self.deadline, read, listen, handed)
         if not limits.workers:
             yield (answered(run, piece) for piece in pieces)
             return

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from tmlang.audit.record import Record, Verdict
-from tmlang.backends.contract import BackendRefusal, Candidates, Certifier, Corruption, Job, Search, Verdicts
+from tmlang.backends.contract import BackendRefusal, Candidates, Certifier, Corruption, Job, Received, Search, Verdicts
 from tmlang.backends.failure import Failure
 from tmlang.backends.recheck import Facts, recheck
 from tmlang.backends.shared import is_shared
@@ -31,7 +31,7 @@ _GRANTS = {"nothing": 0, "decisions": 1, "scores": 2, "white_box": 3}
 
 @dataclass(frozen=True)
 class StageRun:
-    """One stage and repeat of an evaluation, with its adapter."""
+    """One stage and repeat of an evaluation, with its adapter and what it is handed."""
 
     arena: Arena
     stage: Stage
@@ -41,9 +41,10 @@ class StageRun:
     read: Callable[[Artifact], bytes] | None = None
     listen: Callable[[int], None] | None = None
 
+    received: Mapping[str, Received] = field(default_factory=dict)
     @property
     def _maker(self) -> JobMaker:
-        return JobMaker(self.arena, self.stage, self.repeat, self.deadline, self.read, self.listen)
+        return JobMaker(self.arena, self.stage, self.repeat, self.deadline, self.read, self.listen, self.received)
 
     def ask(self, piece: Piece) -> Batch | Fault:
         """One call about the units of ``piece``: their rows, or why there are none.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from tmlang.base.source import Span
 from tmlang.diagnostics.model import Diagnostic, Edit, Fix, Label
 from tmlang.diagnostics.suggest import did_you_mean, either, listed, nearest
-from tmlang.meaning.models import Model
+from tmlang.meaning.models import Data, Model
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Ball, Property, Shift, Threat
 from tmlang.meaning.values import Artifact, Call, Distance, Quantity, Symbol, Value
@@ -33,13 +33,16 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600}
 
 @dataclass
 class Resolution:
-    """The arguments of one call against one method."""
+    """The arguments of one call against one method. ``data`` and ``earlier``: the data sets of the program and the
+    attacks of the evaluation that stand before it, which it may be handed."""
 
     method: Method
     call: Call
     subject: Threat | Property | Shift
     model: Model
     space: Space
+    data: Sequence[Data] = ()
+    earlier: Sequence[str] = ()
     values: dict[str, Value] = field(default_factory=dict)
     sha256: str | None = None
     diagnostics: list[Diagnostic] = field(default_factory=list)
@@ -116,7 +119,7 @@ class Resolution:
                 return Fraction(text)
             case "bool":
                 return text == "true"
-            case "symbol" | "network":
+            case "symbol":
                 return Symbol(text)
             case "duration":
                 amount, unit = text.split()
@@ -283,8 +286,20 @@ def _file(_: Resolution, __: Argument, value: Value) -> Value | _Wrong:
     return Artifact(value) if isinstance(value, str) else _Wrong("the name of a file in double quotes")
 
 
-def _network(_: Resolution, __: Argument, value: Value) -> Value | _Wrong:
-    return value if isinstance(value, Symbol) else _Wrong("the name of a model")
+def _data(resolution: Resolution, _: Argument, value: Value) -> Value | _Wrong:
+    names = [d.name for d in resolution.data if d.space == resolution.space.name]
+    return _name(value, names, f"the name of a data set of {resolution.space.name}")
+
+
+def _stage(resolution: Resolution, _: Argument, value: Value) -> Value | _Wrong:
+    return _name(value, resolution.earlier, "the label of an attack that stands before it")
+
+
+def _name(value: Value, known: Sequence[str], needed: str) -> Value | _Wrong:
+    if isinstance(value, Symbol) and value.name in known:
+        return value
+    close = did_you_mean(value.name, known) if isinstance(value, Symbol) else None
+    return _Wrong(needed, close or (f"there is {listed(known)}" if known else "there is none"))
 
 
 def _distance(resolution: Resolution, argument: Argument, value: Value) -> Value | _Wrong:
@@ -315,7 +330,8 @@ _CONVERT: dict[str, Callable[[Resolution, Argument, Value], Value | _Wrong]] = {
     "symbol": _symbol,
     "text": _text,
     "file": _file,
-    "network": _network,
+    "data": _data,
+    "stage": _stage,
     "distance": _distance,
     "duration": _duration,
 }

@@ -15,7 +15,10 @@ from tmlang.base.frozen import dataclass
 
 Role = Literal["attack", "certify", "decide_exactly", "enumerate", "corrupt"]
 Carried = Literal["exact", "inner", "outer"]
-ArgumentType = Literal["int", "number", "bool", "symbol", "distance", "duration", "network", "file", "text"]
+ArgumentType = Literal["int", "number", "bool", "symbol", "distance", "duration", "file", "text", "data", "stage"]
+RECEIVED: tuple[ArgumentType, ...] = ("data", "stage")
+"""Arguments that name what a stage is handed: the examples of a data set, or the failures that an earlier stage
+found."""
 
 _FAITHFUL: tuple[Carried, ...] = ("exact", "outer", "inner")
 """From the most to the least: ``inner`` outweighs ``outer``, since a set that is cut anywhere certifies nothing."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tmlang.diagnostics.model import Diagnostic, has_errors, in_order
 from tmlang.meaning.evaluations import Curve, Evaluation, Program, StageCall
 from tmlang.meaning.threats import Shift, Subject, Threat
+from tmlang.meaning.values import Symbol
 from tmlang.plan.capability import Capabilities
 from tmlang.plan.cost import unit_cost
 from tmlang.plan.invariants import check_plan
 from tmlang.plan.ir import AccessLevel, EvaluationPlan, Evidence, Plan, Stage
 from tmlang.plan.match import Match, Matcher
-from tmlang.plan.passes import run_passes
+from tmlang.plan.passes import DROP_BROKEN, run_passes
 from tmlang.plan.written import number
 
 
@@ -44,7 +45,9 @@ def lower(
         root=root,
     )
     check_plan(plan, "lower")
-    return run_passes(plan), diagnostics
+    plan = run_passes(plan)
+    empty_handed = tuple(_empty_handed(plan, capabilities))
+    return None if empty_handed else plan, (*diagnostics, *empty_handed)
 
 
 def match(program: Program, capabilities: Capabilities) -> tuple[Diagnostic, ...]:
@@ -77,7 +80,10 @@ def _at(
 
 
 def _planned(evaluation: Evaluation, name: str, subject: Subject, matcher: Matcher) -> EvaluationPlan:
-    matches = [(call, match) for call in _calls(evaluation, subject) if (match := matcher.match(call, subject))]
+    calls = _calls(evaluation, subject)
+    before = [[c.label for c in calls[:i] if c.role == "attack"] for i in range(len(calls))]
+    found = [(call, matcher.match(call, subject, labels)) for call, labels in zip(calls, before, strict=True)]
+    matches = [(call, match) for call, match in found if match]
     matcher.look_at_all(matches, subject, evaluation)
     stages = [_stage(name, call, match, subject) for call, match in matches]
     return EvaluationPlan(
@@ -119,6 +125,23 @@ def _stage(evaluation: str, call: StageCall, match: Match, subject: Subject) -> 
         cost=unit_cost(method, dict(match.numbers), subject),
         origin=call.origin,
     )
+
+
+def _empty_handed(plan: Plan, capabilities: Capabilities) -> Iterator[Diagnostic]:
+    """Stages that start from what an earlier one broke, in evaluations that leave a unit once it is broken."""
+    for evaluation in plan.evaluations:
+        for stage in evaluation.stages if DROP_BROKEN in evaluation.passes else ():
+            backend = capabilities.backend(stage.backend)
+            method = backend.method(stage.method) if backend else None
+            for name, value in stage.arguments:
+                if method and method.arguments[name].type == "stage" and isinstance(value, Symbol):
+                    yield Diagnostic(
+                        "TM522",
+                        f"`{stage.label}` starts from what `{value.name}` breaks, and that is not searched again",
+                        stage.origin,
+                        notes=("at a radius one witness is enough: a broken unit leaves before the next attack",),
+                        help="ask for the nearest failure with `minimize:`, or keep all units with `attribution: full`",
+                    )
 
 
 def _evidence(match: Match) -> Evidence:

@@ -67,10 +67,12 @@ class Matcher:
         self.capabilities = capabilities
         self.models = {m.name: m for m in program.models}
         self.spaces = {s.name: s for s in program.spaces}
+        self.data = program.data
         self.diagnostics: list[Diagnostic] = []
 
-    def match(self, stage: StageCall, subject: Subject) -> Match | None:
-        """The match of ``stage``, or ``None`` after at least one error."""
+    def match(self, stage: StageCall, subject: Subject, earlier: Sequence[str] = ()) -> Match | None:
+        """The match of ``stage``, or ``None`` after at least one error. ``earlier``: the attacks that stand before it
+        in its evaluation."""
         before = len(self.diagnostics)
         method = self._method(stage.call)
         if method is None:
@@ -78,7 +80,7 @@ class Matcher:
         model = self.models[subject.model]
         space = self.spaces[model.space]
         self._role(method, stage.call, "corrupt" if isinstance(subject, Shift) else stage.role)
-        resolution = Resolution(method, stage.call, subject, model, space)
+        resolution = Resolution(method, stage.call, subject, model, space, self.data, earlier)
         arguments = resolution.resolve()
         self.diagnostics += resolution.diagnostics
         carried = support(method, subject, model, space)

@@ -12,7 +12,7 @@ from tmlang.diagnostics.model import Edit, Fix, Label
 from tmlang.meaning.evaluations import Curve, Evaluation, StageCall
 from tmlang.meaning.threats import Property, Shift, Threat
 from tmlang.meaning.values import Call, Quantity, Symbol
-from tmlang.semantics import clauses, distances, instances, models, mutable, properties, threats, values
+from tmlang.semantics import clauses, data, distances, instances, models, mutable, properties, threats, values
 from tmlang.semantics.builtins import LOGIT_LOSSES
 from tmlang.semantics.scope import Bound, Entry, Env, World
 from tmlang.semantics.spaces import doc
@@ -120,9 +120,21 @@ def _whole(call: Call) -> bool:
 
 def _stage(world: World, env: Env, role: Role, node: ast.Stage, within: tuple[Entry, ...]) -> StageCall:
     made = values.call(world, env, node.call)
+    _named_data(world, env, node.call)
     label = node.label.text if node.label else made.path[-1]
     suite = world.names.of(within[-1]) if within else None
     return StageCall(role, label, made, _through(world, env, node.through), suite, (node.label or node.call).span)
+
+
+def _named_data(world: World, env: Env, node: ast.Call) -> None:
+    """Data that a stage is handed belong to the program, and suit the attacked model."""
+    for arg in node.args:
+        if not isinstance(arg.value, ast.Name):
+            continue
+        entry = env.bound.get(arg.value.text, env.file.table.get(arg.value.text))
+        known = data.data_of(world, entry) if isinstance(entry, Entry) and entry.kind == "data" else None
+        if known is not None and env.model is not None:
+            data.check_against(world, known, env.model, arg.value)
 
 
 def _through(world: World, env: Env, node: ast.Name | ast.Call | None) -> Call | None:

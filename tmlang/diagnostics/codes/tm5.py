@@ -24,4 +24,5 @@ RULES = (
     Rule("TM519", "the attacks together are too weak to say anything", "warning"),
     Rule("TM520", "a universal perturbation is searched for more than once"),
     Rule("TM521", "the manifest of a plugin cannot be used"),
+    Rule("TM522", "an attack starts from failures that are never handed to it"),
 )
