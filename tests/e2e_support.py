@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 
@@ -76,6 +77,35 @@ def run(spec: Path, out: Path, *options: str) -> tuple[Said, Evidence]:
     """``tmc run``, into ``out``."""
     said = tmc("run", spec, "--out", out, *options, folder=out.parent)
     return said, Evidence(out)
+
+
+def assert_duckdb_agrees(evidence: Evidence) -> None:
+    """What ``tmc audit --sql`` prints, run by DuckDB, gives every number and judgement of ``columns.json`` exactly."""
+    said = tmc("audit", evidence.path, "--sql", folder=evidence.path.parent)
+    assert said.code == 0, said.text
+    with duckdb.connect(config={"threads": 1}) as connection:
+        answers = []
+        for statement in connection.extract_statements(said.text):
+            result = connection.execute(statement)
+            if statement.type == duckdb.StatementType.SELECT:
+                names = [d[0] for d in result.description]
+                answers.append([dict(zip(names, row, strict=True)) for row in result.fetchall()])
+    counts, table, claims = answers
+    told = evidence.summary
+    assert {row.pop("evaluation"): row for row in counts} == {n: e["counts"] for n, e in told["evaluations"].items()}
+    shares = {
+        (name, column): [c["numerator"], c["denominator"], c["low"], c["high"]]
+        for name, e in told["evaluations"].items()
+        for column, c in e["columns"].items()
+    }
+    assert {
+        (row["evaluation"], row["quantity"]): [row["low"], d, *(str(Fraction(row[end], d)) for end in ("low", "high"))]
+        for row in table
+        if (d := row["denominator"])
+    } == shares
+    assert [[row["claim"], row["status"], *(str(Fraction(row[end])) for end in ("low", "high"))] for row in claims] == [
+        [claim[key] for key in ("text", "status", "low", "high")] for claim in told["claims"]
+    ]
 
 
 def run_here(spec: Path, out: Path, *options: str) -> tuple[int, Evidence]:

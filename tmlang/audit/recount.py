@@ -272,11 +272,12 @@ def threat_numbers(r: Recount) -> dict[str, Number]:
     if r.subject["nature"] is None and (r.subject["success"] or {}).get("kind") != "single_draw":
         top = cc + cu - len(s.broken_any)
         found["upper"] = share(top, top, d)
-        found[_rate(r.subject)] = share(c, top, d)
+        found[rate_name(r.subject)] = share(c, top, d)
     return found | _denied(r, cc, cu, d) | _reviews(r, s.broken) | _attacks(r, cc, cu) | _distance(r)
 
 
-def _rate(subject: Json) -> str:
+def rate_name(subject: Json) -> str:
+    """What the range of R is called."""
     special = [subject["goal"]["kind"] != "untargeted", subject["clean_errors"] != "fail"]
     special += [subject["success"] is not None]
     return "robust_rate" if any(special) else "robust_accuracy"

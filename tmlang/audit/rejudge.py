@@ -63,7 +63,7 @@ def status(
     if any(p["changed"] for p in plan["parameters"]):
         return "not_evaluated", None
     if claim["op"] == "holds":
-        found = holds(_evaluation(plan, claim["left"]), rows, void)
+        found = holds(evaluation_of(plan, claim["left"]), rows, void)
         return {"holds": "supported", "violated": "refuted", "undecided": "undecided"}[found], None
     left = limits or _range(plan, claim["left"], rows, void)
     right = claim["right"]
@@ -95,13 +95,14 @@ def _corners(left: Range, right: Range, op: str) -> str:
     return "undecided" if len(found) == 2 else "supported" if found == {True} else "refuted"
 
 
-def _evaluation(plan: Json, measured: Json) -> Json:
-    args = {name: _plain(value) for name, value in measured["args"]}
+def evaluation_of(plan: Json, measured: Json) -> Json:
+    """The evaluation that a claim names, at its point of a curve; raises :class:`NotRejudged`."""
+    args = {name: plain(value) for name, value in measured["args"]}
     found = [
         e
         for e in plan["evaluations"]
         if measured["evaluation"] in (e["name"], e["name"].split("@")[0])
-        and all(name in args and args[name] == _plain(value) for name, value in e["at"])
+        and all(name in args and args[name] == plain(value) for name, value in e["at"])
     ]
     if len(found) != 1:
         raise NotRejudged(f"{measured['evaluation']} has {len(found)} points there")
@@ -109,7 +110,7 @@ def _evaluation(plan: Json, measured: Json) -> Json:
     return evaluation
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A number or a name out of the plan's JSON."""
     if isinstance(value, dict):
         return value.get("name") or value.get("text") or Fraction(value["value"])
@@ -123,11 +124,11 @@ def _range(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> R
 
 def number(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> Number | None:
     """The number that a claim names; ``None`` where nothing measured it."""
-    args = {name: _plain(value) for name, value in measured["args"]}
+    args = {name: plain(value) for name, value in measured["args"]}
     if measured["quantity"] == "mce":
         return _corruption_error(plan, measured, args["baseline"], rows, void)
     only = Only(args.get("part"), args.get("radius"), int(args["queries"]) if "queries" in args else None)
-    found = numbers(plan, _evaluation(plan, measured), rows, void, only)
+    found = numbers(plan, evaluation_of(plan, measured), rows, void, only)
     name = measured["quantity"]
     if name == "attack_success":
         named = [k for k in found if k.startswith(name) and args.get("attack") in (None, k.partition(":")[2])]
@@ -150,19 +151,24 @@ def _corruption_error(plan: Json, measured: Json, baseline: str, rows: Sequence[
 
 def _same_units(plan: Json, claim: Json, rows: Sequence[Record]) -> bool:
     """Whether both sides count the same (unit, label) and their threats say the same but for the model."""
-    sides = [_evaluation(plan, claim["left"]), _evaluation(plan, claim["right"])]
+    sides = [evaluation_of(plan, claim["left"]), evaluation_of(plan, claim["right"])]
     units = [
         {(r.unit, r.label, r.target) for r in rows if r.evaluation == e["name"] and r.stage.split("/")[-1] == "clean"}
         for e in sides
     ]
-    about = [next(s for s in plan["subjects"] if s["name"] == e["subject"]) for e in sides]
+    about = (next(s for s in plan["subjects"] if s["name"] == e["subject"]) for e in sides)
+    return units[0] == units[1] and of_one_kind(*about)
+
+
+def of_one_kind(one: Json, other: Json) -> bool:
+    """Whether two subjects say the same but for the model: what is compared is one set, failure and denominator."""
     clauses = ("is", "allow", "minimize", "mutable", "perturbation", "goal", "rejected", "clean_errors", "success")
-    return units[0] == units[1] and all(about[0].get(c) == about[1].get(c) for c in clauses)
+    return all(one.get(c) == other.get(c) for c in clauses)
 
 
 def of_no_population(plan: Json, claim: Json) -> bool:
     """Whether the claim is of no share of all examples that were drawn one by one (EVIDENCE.md section 8)."""
-    evaluation = _evaluation(plan, claim["left"])
+    evaluation = evaluation_of(plan, claim["left"])
     subject = next(s for s in plan["subjects"] if s["name"] == evaluation["subject"])
     if subject["is"] != "Threat" or (isinstance(claim["right"], dict) and claim["right"]["is"] == "Measured"):
         return True

@@ -18,7 +18,7 @@ def void_methods(plan: Json, rows: Sequence[Record]) -> Units:
     void = set()
     for name, r in read.items():
         fallen: dict[str, set[str]] = {}
-        for other in (o for o in read if o == name or _smaller(read[o], r)):
+        for other in (o for o in read if o == name or smaller(read[o], r)):
             for row in (row for of_stage in read[other].rows.values() for row in of_stage):
                 alike = row.unit in r.counted and r.counted[row.unit].label == row.label
                 if alike and row.status == "valid" and row.within_scope is True and witness(row):
@@ -34,7 +34,7 @@ def void_methods(plan: Json, rows: Sequence[Record]) -> Units:
 _RADII = ("radius", "radii", "tolerance")
 
 
-def _smaller(one: Recount, other: Recount) -> bool:
+def smaller(one: Recount, other: Recount) -> bool:
     """Two points of a sweep that differ in radii only, none of which is greater in the first."""
     if not one.evaluation["at"] or one.evaluation["name"].split("@")[0] != other.evaluation["name"].split("@")[0]:
         return False

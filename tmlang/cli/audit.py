@@ -19,6 +19,8 @@ examples:
   tmc audit runs/first-0c1d2e --format json
   tmc audit runs/first-0c1d2e --model specs/first --trust-code
                                          also give every saved input and original to the model again
+  tmc audit runs/first-0c1d2e --sql | duckdb
+                                         count again with DuckDB: queries over the records, nothing of tmlang
 
 exit codes: 0 everything that was checked holds, 1 something does not follow, 2 wrong usage
 """
@@ -33,17 +35,31 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
     )
     parser.add_argument("bundle", metavar="BUNDLE", help="the folder that tmc run wrote")
     parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("--sql", action="store_true", help="print DuckDB queries that count all of it again")
     add_model(parser, required=False)
 
 
 def run(args: argparse.Namespace) -> int:
-    from tmlang.audit.verify import audit
+    if args.sql:
+        print(_queries(args.bundle))
+        return 0
+    from tmlang.api.auditing import audit
 
     found = audit(args.bundle)
     if args.model is not None:
         _replay(found, args)
     print(_as_json(found) if args.format == "json" else _as_text(found))
     return 1 if found.faults else 0
+
+
+def _queries(path: str) -> str:
+    """The queries for a bundle whose files are those that were sealed."""
+    from tmlang.audit.bundle import Bundle
+    from tmlang.audit.sql import script
+
+    bundle = Bundle.open(path)
+    bundle.plan()  # refuses what is no plan
+    return script(bundle.json("plan.json"), path)
 
 
 def _replay(found: Audit, args: argparse.Namespace) -> None:

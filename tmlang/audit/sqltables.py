@@ -1,0 +1,353 @@
+"""One evaluation as DuckDB tables: rows, what was found of each unit, counts, table (EVIDENCE.md section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tmlang.audit.recount import Only, Recount, rate_name
+from tmlang.audit.sqltext import create, double, name, text, texts
+from tmlang.base.exact import round_up
+
+Json = Mapping[str, Any]
+PROVED = "verdict = 'certified' AND (gap IS NULL OR margin IS NULL OR margin > gap)"
+"""A certificate above its gap."""
+EVERYTHING = Only()
+_WITNESS = "inside AND observed_failure"
+_UNFINISHED = "('error', 'timeout', 'crashed', 'oom', 'unstable')"
+
+
+def reading(plan: Json, evaluation: Json, only: Only = EVERYTHING) -> Recount:
+    """What the plan alone says of an evaluation: stages, repeats, branches, radius."""
+    subject = next(s for s in plan["subjects"] if s["name"] == evaluation["subject"])
+    return Recount(evaluation, subject, (), frozenset(), only)
+
+
+def method(stage: Json) -> str:
+    return f"{stage['backend']}.{stage['method']}"
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of one evaluation under one restriction; ``called`` is what their names begin with."""
+
+    called: str
+    plan: Recount
+
+    @classmethod
+    def of(cls, plan: Json, evaluation: Json, only: Only = EVERYTHING) -> Tables:
+        said = {"part": only.part, "radius": only.radius, "queries": only.queries, "repeat": only.repeat}
+        under = [f"{k} {v}" for k, v in said.items() if v is not None]
+        return cls(", ".join([evaluation["name"], *under]), reading(plan, evaluation, only))
+
+    @property
+    def kind(self) -> str:
+        """``Threat``, ``Shift`` or ``Property``."""
+        return str(self.plan.subject["is"])
+
+    def name(self, what: str) -> str:
+        """The quoted name of one of the tables."""
+        return name(f"{self.called}: {what}")
+
+    def _create(self, what: str, query: str) -> str:
+        return create(f"{self.called}: {what}", query)
+
+    def clean(self, *, usable: bool = True) -> str:
+        """FROM and WHERE of the units' own rows."""
+        rows = f"FROM records WHERE evaluation = {text(self.plan.evaluation['name'])} AND stage = 'clean'"
+        return f"{rows} AND label >= 0 AND label IS DISTINCT FROM target" if usable else rows
+
+    def all(self) -> Iterator[str]:
+        """Every table, each after those that it reads."""
+        if self.kind == "Threat":
+            yield self._rows("u.clean = 'cc'")
+            yield self._ended()
+            yield self._proofs()
+            yield self._units()
+            yield self._counts()
+        else:
+            yield self._rows("true")
+        table = {"Threat": self._table, "Shift": self._shift, "Property": self._property}[self.kind]()
+        yield self._create("table", "\nUNION ALL ".join(table))
+
+    def repeats(self, plan: Json) -> list[Tables]:
+        """Each repeat alone, where there are several."""
+        count = self.plan.evaluation["repeats"] if self.kind != "Property" else 1
+        return [Tables.of(plan, self.plan.evaluation, Only(repeat=k)) for k in range(count)] if count > 1 else []
+
+    # --- rows and units -----------------------------------------------------------------------------------------------
+
+    def _rows(self, of: str) -> str:
+        """The stages' rows; ``inside``: a candidate that lies in the set and meets the restriction."""
+        stages = self.plan.evaluation["stages"]
+        told = [f"{text(s['label'])}, {i}, {text(s['role'])}, {text(method(s))}" for i, s in enumerate(stages)]
+        listed = ",\n  ".join(f"({one})" for one in told or ["NULL, NULL, NULL, NULL"])
+        repeats = ", ".join(map(str, self.plan.repeats))
+        query = (
+            f"WITH stages(stage, place, role, method) AS (VALUES\n  {listed}),\n"
+            f"own AS (SELECT r.*, place, role, method FROM records r JOIN stages USING (stage) JOIN\n"
+            f"  (SELECT unit, clean {self.clean()}) u USING (unit)\n"
+            f"  WHERE r.evaluation = {text(self.plan.evaluation['name'])} AND {of} AND r.repeat IN ({repeats}))"
+        )
+        inside = " AND ".join(["status = 'valid'", "within_scope IS TRUE", *self._restriction()])
+        if self._adds_up():
+            query += (
+                ",\nmost AS (SELECT unit, repeat, place, max(queries) AS q FROM own GROUP BY ALL),\n"
+                "before AS (SELECT unit, repeat, place, coalesce(sum(q) OVER earlier, 0) AS spent FROM most\n"
+                "  WINDOW earlier AS (PARTITION BY unit ORDER BY repeat, place ROWS BETWEEN UNBOUNDED PRECEDING"
+                " AND 1 PRECEDING))\n"
+                f"SELECT own.*, {inside} AS inside FROM own JOIN before USING (unit, repeat, place)"
+            )
+        else:
+            query += f"\nSELECT *, {inside} AS inside FROM own"
+        return self._create("rows", query)
+
+    def _adds_up(self) -> bool:
+        """Whether a limit of queries is shared by a unit's stages (EVIDENCE.md section 4)."""
+        return self.plan.only.queries is not None and self.plan.subject["access"]["queries_per"] == "example"
+
+    def _restriction(self) -> Iterator[str]:
+        only = self.plan.only
+        if only.part is not None:
+            yield f"list_contains(string_split(coalesce(branch, ''), ' '), {text(only.part)})"
+        if only.queries is not None:
+            yield f"queries + {'spent' if self._adds_up() else '0'} <= {only.queries}"
+        if only.radius not in (None, self.plan.own_radius()):
+            # Recorded distances are float64, an ulp or two from exact.
+            most = float(only.radius or 0) * (1 + 2.0**-50)
+            yield f"coalesce(distance <= {double(most)}, false)"
+
+    def _ended(self) -> str:
+        """(unit, stage) that every repeat of a search finished."""
+        silent = "role <> 'attack' AND coalesce(verdict IN ('error', 'timeout', 'unknown'), false)"
+        failed = f"status IN {_UNFINISHED} OR ({silent})"
+        stages = texts(s["label"] for s in self.plan.searches)
+        each = (
+            f"SELECT unit, stage, bool_or(status IN ('none', 'valid')) AND NOT bool_or({failed}) AS good\n"
+            f"  FROM {self.name('rows')} WHERE stage IN {stages} GROUP BY unit, stage, repeat"
+        )
+        count = f"count(*) FILTER (WHERE good) = {len(self.plan.repeats)}"
+        never = " AND false" if self.plan.too_far() else ""
+        return self._create("ended", f"SELECT unit, stage FROM ({each})\nGROUP BY unit, stage HAVING {count}{never}")
+
+    def _proofs(self) -> str:
+        """Per unit: ``whole`` and ``covered`` (branches) by certificates that are not void, ``failed``, ``asked``."""
+        radius, proved = self.plan.only.radius, f"({PROVED})"
+        if self.plan.too_far():
+            proved = "false"
+        if radius is not None:
+            reached = f"radius >= {double(round_up(radius, 'float64'))}"
+            told = f"verdict IN ('certified', 'unknown') AND {reached}"
+            proved = f"CASE WHEN radius IS NOT NULL THEN {told} ELSE {proved} END"
+        stages = texts(s["label"] for s in self.plan.proofs)
+        rows = (
+            f"SELECT unit, stage, verdict, branch, {proved} AS proved, method IN (FROM void) AS void\n"
+            f"  FROM {self.name('rows')} WHERE verdict IS NOT NULL AND stage IN {stages}"
+        )
+        covers = "proved AND NOT void AND branch IS NOT NULL"
+        return self._create(
+            "proofs",
+            "SELECT unit, bool_or(proved AND NOT void AND branch IS NULL) AS whole,\n"
+            f"  coalesce(flatten(list(string_split(branch, ' ')) FILTER (WHERE {covers})), []) AS covered,\n"
+            "  bool_or((proved AND void) OR (NOT proved AND verdict IN ('error', 'timeout'))) AS failed,\n"
+            f"  count(DISTINCT stage) AS asked\nFROM ({rows}) GROUP BY unit",
+        )
+
+    def _units(self) -> str:
+        """One row per counted unit: what was found of it."""
+        wanted = [self.plan.only.part] if self.plan.only.part else self.plan.branches()
+        covers = f"list_has_all(covered, [{', '.join(map(text, wanted))}])" if wanted else "false"
+        found = (
+            f"SELECT unit, bool_or({_WITNESS}) AS broken_any, bool_or({_WITNESS} AND within_access) AS broken,\n"
+            "    bool_or(inside AND rejected) AS denied,\n"
+            "    bool_or(inside AND rejected AND within_access) AS denied_within,\n"
+            f"    bool_or(label_kept) FILTER (WHERE {_WITNESS}) AS kept,\n"
+            f"    min(distance) FILTER (WHERE {_WITNESS} AND within_access) AS distance\n"
+            f"  FROM {self.name('rows')} GROUP BY unit"
+        )
+        facts = (
+            "SELECT u.unit, u.example, u.clean, u.clean = 'cc' AS correct, coalesce(f.broken, false) AS broken,\n"
+            "    coalesce(f.broken_any, false) AS broken_any, coalesce(f.denied, false) AS denied,\n"
+            "    coalesce(f.denied_within, false) AS denied_within, f.kept, f.distance,\n"
+            f"    coalesce(e.ended, 0) = {len(self.plan.searches)} AS searched,\n"
+            f"    coalesce(p.whole OR {covers}, false) AS proved,\n"
+            f"    coalesce(p.failed, false) OR coalesce(p.asked, 0) < {len(self.plan.proofs)} AND NOT"
+            " coalesce(f.broken_any, false) AS failed\n"
+            f"  FROM (SELECT unit, example, clean {self.clean()}) u\n"
+            f"  LEFT JOIN ({found}) f USING (unit)\n"
+            f"  LEFT JOIN (SELECT unit, count(*) AS ended FROM {self.name('ended')} GROUP BY unit) e USING (unit)\n"
+            f"  LEFT JOIN {self.name('proofs')} p USING (unit)"
+        )
+        open_, failed = "correct AND NOT broken AND NOT searched", "correct AND failed AND NOT proved"
+        pairs = (
+            f"WITH facts AS ({facts}),\n"
+            "pairs AS (SELECT unit, example, clean, correct AND broken AS broken,\n"
+            "  correct AND broken_any AS broken_any,\n"
+            f"  correct AND denied AS denied, {open_} AS open, {open_} AND NOT denied_within AS open_any,\n"
+            f"  correct AND proved AS certified, {failed} AS failed, ({open_}) OR ({failed}) AS undecided,\n"
+            "  kept, distance, searched FROM facts)\n"
+        )
+        return self._create("units", pairs + self._lifted("pairs"))
+
+    @property
+    def each(self) -> str:
+        """How pairs of one example count: ``any``, ``all``, or ``apart`` like everything that is no pair."""
+        goal = self.plan.subject["goal"]
+        return str(goal["each"]) if goal["kind"] == "each" else "apart"
+
+    def _lifted(self, pairs: str) -> str:
+        if self.each == "apart":
+            return f"SELECT * FROM {pairs}"
+        here, there = ("or", "and") if self.each == "any" else ("and", "or")
+        return (
+            f"SELECT example AS unit, example, min(clean) AS clean, bool_{here}(broken) AS broken,\n"
+            f"  bool_{here}(broken_any) AS broken_any, bool_or(denied) AS denied,\n"
+            f"  {_open(here, 'broken', 'open')} AS open, {_open(here, 'broken OR denied', 'open_any')} AS open_any,\n"
+            f"  bool_{there}(certified) AS certified, {_open(there, 'certified', 'failed')} AS failed,\n"
+            "  bool_or(undecided) AS undecided, bool_or(kept) AS kept, min(distance) AS distance,\n"
+            f"  bool_and(searched) AS searched FROM {pairs} GROUP BY example"
+        )
+
+    # --- counts and columns -------------------------------------------------------------------------------------------
+
+    def _counts(self) -> str:
+        apart = self.each == "apart"
+        selected = "count(*)" if apart else "count(DISTINCT example)"
+        skipped = "count(*) FILTER (WHERE label >= 0 AND label = target)" if apart else "0"
+        start = (
+            f"SELECT {selected} AS selected, {skipped} AS not_applicable,\n"
+            f"    count(*) FILTER (WHERE within_scope IS FALSE) AS exempt {self.clean(usable=False)}"
+        )
+        status = ", ".join(f"count(*) FILTER (WHERE clean = '{s}') AS {s}" for s in ("cc", "cw", "cr", "cu"))
+        flags = {"broken": "broken", "broken_any": "broken_any_access", "open": "unfinished", "certified": "certified"}
+        flags |= {"failed": "certifier_failed", "denied": "denied", "undecided": "undecided"}
+        sums = ", ".join(f"count(*) FILTER (WHERE {f}) AS {called}" for f, called in flags.items())
+        nobody = "count(*) FILTER (WHERE open AND NOT broken_any AND NOT certified)"
+        base = "base" if self.plan.subject["clean_errors"] == "fail" else "cc + cu"
+        return self._create(
+            "counts",
+            f"SELECT selected, selected - not_applicable - base AS unusable, not_applicable, exempt, base,\n"
+            f"  {base} AS denominator, * EXCLUDE (selected, not_applicable, exempt, base)\nFROM ({start}),\n"
+            f"  (SELECT count(*) AS base, {status},\n    {sums},\n    {nobody} AS open FROM {self.name('units')})",
+        )
+
+    def _share(self, quantity: str, low: str, high: str, base: str, source: str = "", where: str = "") -> str:
+        """A line of the table: ``[low, high]`` of ``denominator`` units."""
+        rows = f"FROM {source or self.name('counts')}{f' WHERE {where}' if where else ''}"
+        return f"SELECT {text(quantity)} AS quantity, {low} AS low, {high} AS high, {base} AS denominator {rows}"
+
+    def _table(self) -> Iterator[str]:
+        """Every column of a threat (EVIDENCE.md section 2)."""
+        d, r = "denominator", self.plan
+        yield self._share("clean_accuracy", "cc", "cc + cu", "base")
+        yield self._share("clean_answered", "cc + cw", "cc + cw + cu", "base")
+        decided = "denominator - undecided - cu"
+        yield self._share("coverage", decided, decided, d)
+        if r.searches:
+            low, done = "cc - broken - unfinished", "denominator - unfinished - cu"
+            yield self._share("survival", low, "cc + cu - broken", d)
+            yield self._share("survival_completed", low, low, done)
+            yield self._share("attack_coverage", done, done, d)
+        if r.proofs:
+            yield self._share("certified", "certified", "certified + certifier_failed", d)
+            yield self._share("certificate_coverage", "cc - certifier_failed", "cc - certifier_failed", "cc + cu")
+        if r.subject["nature"] is None and (r.subject["success"] or {}).get("kind") != "single_draw":
+            top = "cc + cu - broken_any_access"
+            yield self._share("upper", top, top, d)
+            yield self._share(rate_name(r.subject), "certified", top, d)
+        yield from self._denied()
+        yield from self._reviews()
+        yield from self._attacks()
+        if r.subject["minimize"] is not None:
+            yield self._median()
+
+    def _denied(self) -> Iterator[str]:
+        if (self.plan.subject["rejected"] or {}).get("kind") == "denied":
+            yield self._share("denied", "denied", "cc + cu", "cc + cu")
+            fallen = f"(SELECT count(*) FROM {self.name('units')} WHERE broken OR denied)"
+            open_ = f"(SELECT count(*) FROM {self.name('units')} WHERE open_any AND NOT denied)"
+            yield self._share("survival_any", f"cc - {fallen} - {open_}", f"cc + cu - {fallen}", "denominator")
+
+    def _reviews(self) -> Iterator[str]:
+        asked = "count(*) FILTER (WHERE {0}) AS k, count({0}) AS told, count(*) AS n"
+        looked = f"(SELECT {asked.format('label_reviewed')} {self.clean(usable=False)})"
+        yield self._share("reviewed", "k", "k", "n", looked, "told > 0")
+        judged = f"(SELECT {asked.format('kept')} FROM {self.name('units')} WHERE broken)"
+        yield self._share("semantic_validity", "k", "k + n - told", "n", judged, "told > 0")
+
+    def _attacks(self) -> Iterator[str]:
+        """``attack_success`` of each attack alone."""
+        if self.plan.evaluation["attribution"] != "full":
+            return
+        for stage in self.plan.searches:
+            label = text(stage["label"])
+            fell = (
+                f"SELECT DISTINCT unit, true AS fell FROM {self.name('rows')}"
+                f" WHERE stage = {label} AND {_WITNESS} AND within_access"
+            )
+            ended = f"SELECT unit, true AS ended FROM {self.name('ended')} WHERE stage = {label}"
+            pairs = (
+                f"SELECT example, clean = 'cc' AND coalesce(fell, false) AS broken,\n"
+                "    clean = 'cc' AND fell IS NULL AND ended IS NULL AS open"
+                f" FROM (SELECT unit, example, clean {self.clean()})\n"
+                f"    LEFT JOIN ({fell}) USING (unit) LEFT JOIN ({ended}) USING (unit)"
+            )
+            if self.each != "apart":
+                how = "or" if self.each == "any" else "and"
+                joined = f"bool_{how}(broken) AS broken, {_open(how, 'broken', 'open')} AS open"
+                pairs = f"SELECT {joined} FROM ({pairs}) GROUP BY example"
+            alone = f"(SELECT count(*) FILTER (WHERE broken) AS w, count(*) FILTER (WHERE open) AS i FROM ({pairs}))"
+            both = f"{alone}, {self.name('counts')}"
+            yield self._share(f"attack_success:{stage['label']}", "w", "w + i + cu", "cc + cu", both)
+
+    def _median(self) -> str:
+        """The median distance, in float64, over ``denominator`` units."""
+        clean = "" if self.plan.subject["clean_errors"] == "fail" else " WHERE clean IN ('cc', 'cu')"
+        far = "coalesce(distance, 'inf'::DOUBLE)"
+        low = f"CASE WHEN clean = 'cc' AND searched THEN {far} ELSE 0 END"
+        high = f"CASE clean WHEN 'cc' THEN {far} WHEN 'cu' THEN 'inf'::DOUBLE ELSE 0 END"
+        units = f"{self.name('units')}{clean}"
+        sorted_ = f"(SELECT list_sort(list({low})) AS a, list_sort(list({high})) AS b, count(*) AS n FROM {units})"
+        least, most = (f"({side}[(n + 1) // 2] + {side}[n // 2 + 1]) / 2" for side in "ab")
+        return self._share("median_distance", least, most, "n", sorted_)
+
+    def _shift(self) -> Iterator[str]:
+        start = f"(SELECT count(*) AS base, {', '.join(_count(s) for s in ('cc', 'cw', 'cu'))} {self.clean()})"
+        yield self._share("clean_accuracy", "cc", "cc + cu", "base", start)
+        yield self._share("clean_answered", "cc + cw", "cc + cw + cu", "base", start)
+        answers = (
+            "(SELECT count(*) FILTER (WHERE status = 'valid') AS n, count(*) FILTER (WHERE status = 'valid' AND"
+            f" decision = label) AS k FROM {self.name('rows')}), (SELECT count(*) * {len(self.plan.repeats)} AS total"
+            f" {self.clean()})"
+        )
+        yield self._share("corrupted_accuracy", "k", "k + total - n", "total", answers)
+        yield self._share("coverage", "n", "n", "total", answers)
+
+    def _property(self) -> Iterator[str]:
+        """1 of 1: it holds, it is violated, it was settled."""
+        e = text(self.plan.evaluation["name"])
+        seen = f"FROM records WHERE evaluation = {e}"
+        stages = texts(s["label"] for s in self.plan.proofs)
+        violated = f"EXISTS ({seen} AND status = 'valid' AND within_scope AND observed_failure)"
+        sound = f"{PROVED} AND method NOT IN (FROM void)"
+        proved = f"EXISTS (FROM {self.name('rows')} WHERE stage IN {stages} AND {sound})"
+        open_ = f"status IN {_UNFINISHED} OR coalesce(verdict IN ('error', 'timeout'), false)"
+        ended = f"EXISTS ({seen} AND stage <> 'clean') AND NOT EXISTS ({seen} AND stage <> 'clean' AND ({open_}))"
+        facts = f"(SELECT {violated} AS violated, {proved} AS proved, {ended} AS ended)"
+        for quantity, fact in (
+            ("violated", "violated"),
+            ("holds", "proved AND NOT violated"),
+            ("coverage", "violated OR proved OR ended"),
+        ):
+            yield self._share(quantity, f"({fact})::BIGINT", f"({fact})::BIGINT", "1", facts)
+
+
+def _count(status: str) -> str:
+    return f"count(*) FILTER (WHERE clean = '{status}') AS {status}"
+
+
+def _open(how: str, true: str, unknown: str) -> str:
+    """Three-valued "any" (``or``) or "all" (``and``) of a flag that may be unknown: whether it is unknown."""
+    maybe = f"bool_or({unknown})" if how == "or" else f"bool_and({true} OR {unknown})"
+    return f"NOT bool_{how}({true}) AND {maybe}"
