@@ -45,7 +45,6 @@ class Fit:
 
 
 @dataclass(frozen=True)
-@dataclass(frozen=True)
 class Received:
     """What an argument hands to a stage: ``x`` (M, *shape) values and ``y`` (M,) labels (below 0: none that is usable).
 
@@ -65,6 +64,7 @@ class Received:
         return Received(self.x[own], self.y[own], self.unit[own] - index)
 
 
+@dataclass(frozen=True)
 class Job:
     """A batch of units for one stage. All tensors are on the CPU unless the oracle's device says otherwise.
 
@@ -90,8 +90,8 @@ class Job:
     through: tuple[str, Mapping[str, Any]] | None = None
     read: Callable[[Artifact], bytes] | None = None
     fit: Fit | None = None
-
     received: Mapping[str, Received] = field(default_factory=dict)
+
 
 @dataclass(frozen=True)
 class Candidates:

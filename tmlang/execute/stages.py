@@ -40,8 +40,8 @@ class StageRun:
     deadline: float | None = None
     read: Callable[[Artifact], bytes] | None = None
     listen: Callable[[int], None] | None = None
-
     received: Mapping[str, Received] = field(default_factory=dict)
+
     @property
     def _maker(self) -> JobMaker:
         return JobMaker(self.arena, self.stage, self.repeat, self.deadline, self.read, self.listen, self.received)
