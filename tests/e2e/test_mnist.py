@@ -15,7 +15,10 @@ import numpy as np
 import onnxruntime
 import pytest
 from e2e_support import SHARED, SPECS, Evidence, run
+from report_support import tells_every_number
 from safetensors.numpy import load_file
+
+from tmlang.audit.bundle import Bundle
 
 pytestmark = pytest.mark.xdist_group("mnist")
 FOLDER = SPECS / "mnist_wong_kolter"
@@ -80,3 +83,7 @@ def test_all_ten_thousand_agree_with_the_publication(tmp_path: Path) -> None:
     assert evidence.share("both", "clean_accuracy") == Fraction(9820, 10000)
     assert abs(1 - evidence.share("both", "survival") - Fraction(41, 1000)) <= Fraction(3, 1000)
     assert 1 - evidence.share("both", "certified") <= Fraction(60, 1000)
+
+
+def test_every_format_tells_the_numbers_of_the_records(evidence: Evidence) -> None:
+    tells_every_number(Bundle.open(evidence.path))

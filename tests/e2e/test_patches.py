@@ -7,6 +7,9 @@ from fractions import Fraction as F
 from pathlib import Path
 
 from e2e_support import SPECS, run_here, tmc
+from report_support import tells_every_number
+
+from tmlang.audit.bundle import Bundle
 
 STAGES = """
 data fit: scan {
@@ -66,3 +69,4 @@ def test_patches_are_searched_decided_again_and_audited(tmp_path: Path) -> None:
     witnesses = [row for row in evidence.rows("all", "patch") if row["observed_failure"]]
     assert len(witnesses) > 5
     assert all(row["l0"] <= 9 for row in witnesses)
+    tells_every_number(Bundle.open(evidence.path))

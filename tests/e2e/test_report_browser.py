@@ -6,12 +6,14 @@ import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 from audit_support import BROKEN, Rows, attack, certifier, evaluation, make_bundle, plan, threat, worked_example
 
+from tmlang.meaning.evaluations import Claim, Measured
 from tmlang.report.page import page
 from tmlang.report.view import view_of
 
@@ -41,7 +43,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kept = {"candidate": "candidates/000001.safetensors#0", **BROKEN}
     rows = Rows().clean(HOSTILE).attack(HOSTILE, "a", "error", message=HOSTILE)
     records = [replace(r, **kept) if r.observed_failure and r.unit == "u000" else r for r in records]
-    whole = plan([evaluation(attack(), certifier())], [threat()])
+    claim = Claim("nine in ten survive", Measured("survival", "e"), ">=", Fraction(9, 10))
+    whole = plan([evaluation(attack(), certifier())], [threat()], claims=(claim,))
     path = folder / "report.html"
     path.write_text(page(view_of(make_bundle(folder / "run", whole, [*records, *rows.all]))), encoding="utf-8")
     return path
@@ -114,6 +117,22 @@ def test_an_example_has_an_address(browser: Any, written: Path) -> None:
     shown.goto(written.as_uri() + "#example/0/u042")
     assert shown.get_by_role("dialog").get_by_role("heading", name="u042").is_visible()
     shown.close()
+
+
+def test_where_to_look_first_opens_it(opened: Any) -> None:
+    opened.locator("select.fate").select_option("proved")
+    opened.get_by_role("link", name="open it").click()
+    assert opened.get_by_role("dialog").get_by_role("heading", name="u000").is_visible()
+    assert opened.url.endswith("#example/0/u000")
+
+
+def test_a_phone_shows_the_first_page_without_scrolling_aside(opened: Any) -> None:
+    opened.set_viewport_size({"width": 360, "height": 740})
+    assert opened.evaluate("document.documentElement.scrollWidth") == 360
+    for selector in ("#claims .scroll", "#overview .scroll"):
+        assert opened.locator(selector).evaluate("box => box.scrollWidth <= box.clientWidth"), selector
+    told = opened.locator("#overview tbody td").all()
+    assert all(cell.bounding_box()["x"] + cell.bounding_box()["width"] <= 360 for cell in told)
 
 
 def test_hostile_names_stay_text(opened: Any) -> None:

@@ -11,9 +11,12 @@ import pytest
 import torch
 from e2e_support import SPECS, Evidence, run_here, tmc
 from PIL import Image
+from report_support import tells_every_number
 from safetensors.torch import load_file
 from scipy.stats import binomtest
 from sklearn.datasets import load_digits
+
+from tmlang.audit.bundle import Bundle
 
 pytestmark = pytest.mark.xdist_group("shifts")
 DIGITS = SPECS / "digits"
@@ -82,3 +85,7 @@ def test_the_auditor_and_the_report_agree(evidence: Evidence, tmp_path: Path) ->
         assert "accuracy after the change" in text
         assert "survival, rejections failing" not in text
         assert "broken by none of the attacks" not in text
+
+
+def test_every_format_tells_the_numbers_of_the_records(evidence: Evidence) -> None:
+    tells_every_number(Bundle.open(evidence.path))

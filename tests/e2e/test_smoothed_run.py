@@ -9,6 +9,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from e2e_support import Evidence, tmc
+from report_support import tells_every_number
+
+from tmlang.audit.bundle import Bundle
 
 DISTANCES = (0.35, 0.6, 0.9, 1.5, -0.7, 0.0)
 SPEC = """tm 1
@@ -92,6 +95,7 @@ def test_the_report_says_what_is_certified(run: tuple[Path, str, int]) -> None:
     page = (run[0] / "out" / "report.html").read_text()
     assert "ideal vote over all noise" in " ".join(page.split())
     assert "at a stated confidence" in page
+    tells_every_number(Bundle.open(run[0] / "out"))
 
 
 def test_the_audit_works_the_radii_out_again(run: tuple[Path, str, int]) -> None:

@@ -16,7 +16,8 @@ from tmlang.audit.record import Record
 from tmlang.audit.show import interval, number, percent
 from tmlang.audit.tally import tally, voided_methods
 from tmlang.meaning.evaluations import OF_POPULATIONS, Claim, Measured, RoundsTo
-from tmlang.meaning.threats import Threat
+from tmlang.meaning.models import Data
+from tmlang.meaning.threats import Property, Threat
 from tmlang.plan.ir import EvaluationPlan, Plan
 
 ClaimStatus = Literal["supported", "refuted", "undecided", "not_evaluated"]
@@ -114,16 +115,18 @@ def _judge_number(claim: Claim, reading: Reading, plan: Plan) -> Judgement:
         assert isinstance(claim.right, Fraction)
         status = decide(low, high, claim.op, claim.right, claim.right)
     rests = rests_on(reading.evaluation, claim.left.quantity, claim.left.args)
-    return Judgement(claim, status, low, high, _reason(reading, low, high, status, claim), rests)
+    reason = _reason(reading, low, high, status, claim)
+    if claim.population is not None:
+        reason = f"in the population ({_data(reading, plan).population}) {reason}"
+    return Judgement(claim, status, low, high, reason, rests)
 
 
 def _reason(reading: Reading, low: Extent, high: Extent, status: ClaimStatus, claim: Claim) -> str:
     column = reading.column
     share = claim.left.quantity not in NOT_SHARES
     of = f" of {column.denominator}" if share else ""
-    where = "in the population " if claim.population is not None else ""
     is_ = "is" if low == high else "lies in"
-    text = f"{where}it {is_} {interval(low, high, share=share)}{of}"
+    text = f"it {is_} {interval(low, high, share=share)}{of}"
     if status == "undecided":
         open_ = "; ".join(f"{g.reason}: {g.units}" for g in column.gaps)
         return f"{text}, and the claim holds in a part of that range only" + (f" ({open_})" if open_ else "")
@@ -138,12 +141,18 @@ def _population(quantity: str, reading: Reading, plan: Plan, confidence: Fractio
         raise NotMeasured("a population interval is defined where clean errors count as failures")
     if quantity not in OF_POPULATIONS or subject.goal.kind == "each":
         raise NotMeasured("it is no share of examples that were drawn one by one")
-    data = plan.data_set(subject.data)
-    if data.sampling is None and not any(t.kind == "sample" for t in data.takes):
+    data = _data(reading, plan)
+    if data.population is None:
         raise NotMeasured(f"nothing says that {data.name} is a sample of its population")
     n = reading.column.denominator
     limits = population_interval(int(reading.low * n), int(reading.high * n), n, confidence)
     return Fraction(limits[0]), Fraction(limits[1])
+
+
+def _data(reading: Reading, plan: Plan) -> Data:
+    subject = plan.subject(reading.evaluation.subject)
+    assert not isinstance(subject, Property)
+    return plan.data_set(subject.data)
 
 
 def _judge_comparison(claim: Claim, left: Reading, right: Reading, plan: Plan, records: Sequence[Record]) -> Judgement:

@@ -169,3 +169,13 @@ class Data:
     sampling: str | None = None
     doc: str = ""
     origin: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def population(self) -> str | None:
+        """How the examples were drawn from a population: the written statement, or the draw of ``take: sample``;
+        ``None`` where they were chosen, and nothing follows for others."""
+        drawn = [i for i, t in enumerate(self.takes) if t.kind == "sample"]
+        if self.sampling is not None or not drawn:
+            return self.sampling
+        left = " that the clauses before left" if drawn[0] else ""
+        return f"drawn with seed {self.takes[drawn[0]].seed} from the examples of `{self.file.path}`{left}"

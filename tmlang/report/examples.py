@@ -14,7 +14,7 @@ from tmlang.audit.tally import counted
 from tmlang.audit.units import Reader, Rows, Unit, group, is_witness, stage_label
 from tmlang.meaning.threats import Property, Shift, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan
-from tmlang.report.failures import class_name
+from tmlang.report.failures import class_name, distance
 
 FATES = {
     "proved": "proved",
@@ -182,11 +182,6 @@ def _witness(rows: Sequence[Record]) -> Record | None:
     """The first within the declared access, else the first."""
     found = [r for r in rows if is_witness(r)]
     return next((r for r in found if r.within_access is not False), found[0] if found else None)
-
-
-def distance(row: Record) -> float | None:
-    """In the threat's own norm or metric, else the first of linf, l2, l1 that was measured."""
-    return next((d for d in (row.distance, row.linf, row.l2, row.l1) if d is not None), None)
 
 
 def _step(evaluation: EvaluationPlan, classes: Sequence[str], row: Record, place: str) -> Step:

@@ -10,15 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tmlang.audit.bundle import Bundle
-from tmlang.audit.record import REJECTED, Record
+from tmlang.audit.record import CLEAN_STAGE, REJECTED, Record
 from tmlang.audit.remeasure import exact_values
 from tmlang.audit.show import number
 from tmlang.audit.units import is_witness, stage_label
 from tmlang.meaning.spaces import Cell, Space
+from tmlang.meaning.threats import Property, Shift, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan
 
 MOST_ROWS = 40
 MOST_PICTURES = 6
+_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,11 @@ class FailureView:
 def failure_views(
     bundle: Bundle, evaluation: EvaluationPlan, classes: Sequence[str], space: Space, records: Sequence[Record]
 ) -> tuple[tuple[FailureView, ...], int]:
-    """The first witness of each broken unit, at most :data:`MOST_ROWS` of them, and how many there are.
+    """The nearest witness of each broken unit, nearest first, at most :data:`MOST_ROWS`, and how many there are.
 
     ``classes``: the names of decisions; those of a property are ``holds`` and ``violated``.
     """
-    rows = first_witnesses(r for r in records if r.evaluation == evaluation.name)
+    rows = nearest_witnesses(r for r in records if r.evaluation == evaluation.name)
     views = [
         _view(bundle, evaluation, classes, space, row, pictures=i < MOST_PICTURES)
         for i, row in enumerate(rows[:MOST_ROWS])
@@ -85,6 +87,65 @@ def first_witnesses(records: Iterable[Record]) -> list[Record]:
         if is_witness(row) and (kept is None or (row.within_access and not kept.within_access)):
             first[row.unit] = row
     return list(first.values())
+
+
+def nearest_witnesses(records: Iterable[Record]) -> list[Record]:
+    """One failing input of every broken unit of one evaluation, that of the least change and fewest queries; in this
+    order too. Those found beyond the declared access come last."""
+
+    def nearness(row: Record) -> tuple[bool, float, int]:
+        far = distance(row)
+        return row.within_access is False, float("inf") if far is None else far, row.queries
+
+    nearest: dict[str, Record] = {}
+    for row in sorted(filter(is_witness, records), key=nearness):
+        nearest.setdefault(row.unit, row)
+    return list(nearest.values())
+
+
+def distance(row: Record) -> float | None:
+    """In the threat's own norm or metric, else the first of linf, l2, l1 that was measured."""
+    return next((d for d in (row.distance, row.linf, row.l2, row.l1) if d is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The incident that a reader with one minute should look at, as the table of examples names it, and why."""
+
+    unit: str
+    text: str
+
+
+def look_first(
+    evaluation: EvaluationPlan, subject: Subject, classes: Sequence[str], records: Iterable[Record]
+) -> Look | None:
+    """The failing input that was changed least, or the examples that a shift made wrong; ``None`` of none."""
+    own = [r for r in records if r.evaluation == evaluation.name]
+    if isinstance(subject, Shift):
+        return _fallen(own)
+    found = nearest_witnesses(own)
+    if not found or isinstance(subject, Property):
+        return None
+    row = found[0]
+    decided = "rejected" if row.decision == REJECTED else f"decided as `{class_name(classes, row.decision)}`"
+    text = (
+        f"The failing input that was changed least is that of example `{row.example}`: at a distance of "
+        f"{_distance(row)} it is {decided} in place of `{class_name(classes, row.label)}` "
+        f"(found by `{stage_label(evaluation, row)}`)."
+    )
+    joined = isinstance(subject, Threat) and subject.goal.kind == "each" and subject.goal.each != "apart"
+    return Look(row.example if joined else row.unit, text)
+
+
+def _fallen(records: Sequence[Record]) -> Look | None:
+    """Decided rightly before the change, and not after it."""
+    after = [r for r in records if r.stage != CLEAN_STAGE and r.status == "valid" and r.clean == "cc"]
+    fallen = list(dict.fromkeys(r.unit for r in after if r.decision != r.label))
+    if not fallen:
+        return None
+    named = ", ".join(f"`{unit}`" for unit in fallen[:_NAMED]) + (" and others" if len(fallen) > _NAMED else "")
+    number = "One example that was" if len(fallen) == 1 else f"{len(fallen)} examples that were"
+    return Look(fallen[0], f"{number} decided rightly before the change, and wrongly after it: {named}.")
 
 
 def _view(

@@ -19,7 +19,7 @@ def limits(plan: Plan, evaluation: EvaluationPlan, columns: Columns, records: Se
     model = plan.model(subject.model)
     found = [*_evidence(evaluation, subject, plan.space(model.space), columns, records)]
     if isinstance(subject, (Threat, Shift)):
-        found += _data(plan.data_set(subject.data), columns)
+        found += _data(plan.data_set(subject.data), columns, interval=isinstance(subject, Shift))
     if isinstance(subject, Threat):
         found += _attacker(subject)
     found += _object(model)
@@ -76,14 +76,16 @@ def _arithmetic(evaluation: EvaluationPlan, records: Sequence[Record]) -> Iterat
         yield "The gap between the certificates' arithmetic and the object's is assumed, and not proved."
 
 
-def _data(data: Data, columns: Columns) -> Iterator[str]:
+def _data(data: Data, columns: Columns, *, interval: bool) -> Iterator[str]:
     units = "pairs of example and target" if columns.units == "pairs" else "examples"
-    if data.sampling is None and not any(t.kind == "sample" for t in data.takes):
+    if data.population is None:
         counted = f"{columns.counts.base} {units} of {data.name}"
         yield f"The numbers speak of these {counted}, and of no population behind them."
+        if interval:
+            yield "The interval would hold for a population that they were drawn from; the spec names none."
     else:
-        counted = f"{columns.counts.base} sampled {units}"
-        yield f"The numbers speak of {counted}; claims marked `population` alone speak of the rest."
+        alone = "the interval alone speaks" if interval else "claims marked `population` alone speak"
+        yield f"The numbers speak of {columns.counts.base} sampled {units}; {alone} of the rest ({data.population})."
     if data.truth.kind == "predicted":
         yield f"The labels are predictions of {data.truth.model}: agreement with them is not correctness."
     if data.truth.kind == "published":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tmlang.audit.show import DASH
 from tmlang.report.compare import Comparison
@@ -48,6 +48,8 @@ def _lines(view: View) -> Iterator[str]:
     yield from ("## Overview", "")
     heads = ("evaluation", *(NAMES[name][0] for name in view.overview_columns), "R in [certified, not broken]")
     yield from _table(heads, [_overview(view, e) for e in view.evaluations])
+    yield from _points(f"{e.name}: {' · '.join(e.summary)}" for e in view.evaluations)
+    yield from _points(f"{heading}: {meaning}" for heading, meaning in view.legend)
     if view.signs:
         yield from ("## Signs of masked gradients", "", _text(SIGNS_SAY), "")
         told = [(s.code, s.evaluation, f"**{s.name}**", s.evidence) for s in view.signs]
@@ -88,7 +90,7 @@ def _evaluation(e: EvaluationView) -> Iterator[str]:
         yield from ("`" + " · ".join(e.summary) + "`", "")
     if e.bounds.text:
         yield from (f"**R {e.bounds.relation} {e.bounds.text}** ({e.bounds.direction})", "")
-    yield from (*_points(e.headline), "### What was allowed", "")
+    yield from (*_points(e.headline), f"### {e.asked}", "")
     yield from _table(("clause", "meaning"), [(s.topic, s.text) for s in e.sentences])
     yield from ("```text", *(to_unicode(line) for line in e.symbols), "```", "", f"### {e.done}", "")
     heads = ("stage", "method", "covers", "settings", "units", "newly broken", "proved", "survival after it")
@@ -106,16 +108,18 @@ def _evaluation(e: EvaluationView) -> Iterator[str]:
         for s in e.stages
     ]
     yield from _table(heads, rows)
+    yield from ("### What does not follow", "", *_points(e.limits))
     yield from _failures(e)
-    yield from ("### What does not follow", "", *_points(e.limits), "### All numbers", "")
+    yield from ("### All numbers", "")
     numbers = [(n.heading, n.value, n.of, n.meaning, "; ".join(n.gaps)) for n in e.numbers]
-    numbers += [(f"{n.heading} of {label}", n.value, n.of, n.meaning, "; ".join(n.gaps)) for label, n in e.attacks]
+    alone = [*e.attacks, *e.repeats]
+    numbers += [(f"{n.heading} of {label}", n.value, n.of, n.meaning, "; ".join(n.gaps)) for label, n in alone]
     yield from _table(("number", "value", "of", "counts units that are", "open"), numbers)
-    if e.repeats:
-        yield from (f"{e.repeats}; their union is the number above.", "")
 
 
 def _failures(e: EvaluationView) -> Iterator[str]:
+    if e.look:
+        yield from ("### Where to look first", "", _text(e.look.text), "")
     if not e.failed:
         return
     yield from (f"### What failed ({len(e.failures)} of {e.failed})", "")
@@ -141,7 +145,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
     yield ""
 
 
-def _points(lines: Sequence[str]) -> Iterator[str]:
+def _points(lines: Iterable[str]) -> Iterator[str]:
     yield from (f"* {_text(line)}" for line in lines)
     yield ""
 

@@ -156,9 +156,10 @@ def headline(columns: Columns) -> tuple[str, ...]:
         return (_PROPERTY[columns.holds],)
     corrupted = columns.get("corrupted_accuracy")
     if corrupted is not None:
+        alone = (spread(columns),) if columns.repeats else ()
         of = f"{interval(corrupted.low, corrupted.high)} of {corrupted.denominator}"
         ends = f" (interval {interval(*map(Fraction, corrupted.interval))})" if corrupted.interval else ""
-        return (f"{of} changed inputs are decided rightly{ends}.", "This is an average, and no worst case.")
+        return (f"{of} changed inputs are decided rightly{ends}.", *alone, "This is an average, and no worst case.")
     return tuple(_threat_headline(columns))
 
 
@@ -189,7 +190,20 @@ def _threat_headline(columns: Columns) -> Iterator[str]:
         yield f"{_count(k.standing, units)} not broken by this search, {rest}."
     if k.open:
         yield f"{_count(k.open, units)} undecided because an attack did not finish."
+    if columns.repeats:
+        yield spread(columns)
     yield from _clean_headline(columns, k)
+
+
+def spread(columns: Columns) -> str:
+    """The least and the greatest of the repeats, each alone, beside the number that they give together."""
+    ends = [end for c in columns.repeats for end in (c.low, c.high) if end is not None]
+    if not ends:
+        return ""
+    survival = columns.repeats[0].name == "survival"
+    name, joined = ("survival", "union") if survival else ("accuracy", "mean")
+    between = f"between {percent(min(ends))} and {percent(max(ends))}" if min(ends) < max(ends) else percent(ends[0])
+    return f"Each of {len(columns.repeats)} repeats alone: {name} {between}; the number above is their {joined}."
 
 
 def _clean_headline(columns: Columns, k: Counts) -> Iterator[str]:

@@ -37,6 +37,7 @@ def page(view: View) -> str:
         counted=COUNTED,
         fates=FATES,
         tally=claims_line(view),
+        bounded=any(e.bounds.text for e in view.evaluations),
         marks=MARKS,
         signs_say=SIGNS_SAY,
         names=NAMES,

@@ -15,16 +15,13 @@ from tmlang.audit.bundle import Bundle
 from tmlang.audit.claims import Judgement, formula, judge_plan
 from tmlang.audit.columns import Column, Columns
 from tmlang.audit.quantities import NOT_SHARES
-from tmlang.audit.record import Record
 from tmlang.audit.show import DASH, interval, number, percent
 from tmlang.audit.tally import tally_plan
-from tmlang.audit.units import is_witness
-from tmlang.meaning.threats import Threat
 from tmlang.plan.invariants import declared_name
 from tmlang.plan.ir import EvaluationPlan, Plan
 from tmlang.plan.text import plan_hash
 from tmlang.report.claims import claim_ids, covering, statement_hash
-from tmlang.report.failures import class_name
+from tmlang.report.failures import look_first
 from tmlang.report.latex import latex_number, latex_text
 from tmlang.report.limits import limits
 from tmlang.report.numbers import NAMES, Bounds, bounds, headline, number_view, short
@@ -86,8 +83,8 @@ def _all(paper: _Paper) -> Iterator[tuple[str, str]]:
         yield f"{head}/set", display(symbol_lines(paper.plan, subject))
         yield f"{head}/protocol", latex_text(protocol(paper.plan, evaluation, paper.bundle.json("run.json")))
         yield f"{head}/found", " ".join(_found(columns))
-        if (incident := nearest_failure(paper.plan, evaluation, records)) is not None:
-            yield f"{head}/incident", latex_text(incident)
+        if look := look_first(evaluation, subject, paper.plan.model(subject.model).classes, records):
+            yield f"{head}/incident", latex_text(look.text)
         yield f"{head}/limits", latex_text(" ".join(limits(paper.plan, evaluation, columns, records)))
         yield from ((f"{head}/{end}", text) for end, text in _numbers(paper, evaluation, columns))
 
@@ -105,22 +102,6 @@ def _lies(known: Bounds) -> str:
     return f"{'is' if known.relation == '=' else 'lies in'} {latex_number(known.text)} ({known.direction})"
 
 
-def nearest_failure(plan: Plan, evaluation: EvaluationPlan, records: Sequence[Record]) -> str | None:
-    """The failure to look at first: of the saved inputs that fail, the one that was changed least."""
-    own = [r for r in records if r.evaluation == evaluation.name and is_witness(r)]
-    failing = [(r.distance, r.unit, r) for r in own if r.distance is not None]
-    if not failing or not isinstance(plan.subject(evaluation.subject), Threat):
-        return None
-    row = min(failing, key=lambda found: found[:2])[2]
-    classes = plan.model(plan.subject(evaluation.subject).model).classes
-    label = class_name(classes, row.label)
-    decided = "rejected" if row.decision == -1 else f"decided as `{class_name(classes, row.decision)}`"
-    return (
-        f"The failing input that was changed least is that of example `{row.example}`: at a distance of "
-        f"{number(row.distance)} it is {decided} in place of `{label}` (found by `{row.stage}`)."
-    )
-
-
 # Numbers -------------------------------------------------------------------------------------------------------------
 
 
@@ -135,6 +116,8 @@ def _numbers(paper: _Paper, evaluation: EvaluationPlan, columns: Columns) -> Ite
         yield from _number(paper, evaluation, columns, column, column.name)
     for label, column in columns.attacks:
         yield from _number(paper, evaluation, columns, column, f"attack_success/{key_part(label)}")
+    for i, column in enumerate(columns.repeats, 1):
+        yield from _number(paper, evaluation, columns, column, f"{column.name}/repeat/{i}")
 
 
 def _number(

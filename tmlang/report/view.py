@@ -13,7 +13,7 @@ from tmlang.audit.columns import Column, Columns
 from tmlang.audit.curves import Sweep, after_each_attack, sweeps
 from tmlang.audit.masking import SIGNS, Sign, signs
 from tmlang.audit.record import Record
-from tmlang.audit.show import exact, interval, percent
+from tmlang.audit.show import exact, interval
 from tmlang.audit.tally import tally_plan, voided_methods
 from tmlang.meaning.threats import Property, Shift, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan, Plan
@@ -21,9 +21,21 @@ from tmlang.plan.text import plan_hash
 from tmlang.plan.written import allowed, written
 from tmlang.report.drawing import Drawing
 from tmlang.report.examples import Example, examples
-from tmlang.report.failures import FailureView, failure_views
+from tmlang.report.failures import FailureView, Look, failure_views, look_first
 from tmlang.report.limits import limits, untested
-from tmlang.report.numbers import MARKS, SUMMARY, Bounds, NumberView, Segment, bar, bounds, headline, number_view, short
+from tmlang.report.numbers import (
+    MARKS,
+    NAMES,
+    SUMMARY,
+    Bounds,
+    NumberView,
+    Segment,
+    bar,
+    bounds,
+    headline,
+    number_view,
+    short,
+)
 from tmlang.report.stages import StageView, stage_views
 from tmlang.report.symbols import symbol_lines
 from tmlang.report.words import Sentence, sentences
@@ -97,13 +109,15 @@ class EvaluationView:
     overview: tuple[tuple[str, str], ...]
     sentences: tuple[Sentence, ...]
     symbols: tuple[str, ...]
+    asked: str
     done: str
     stages: tuple[StageView, ...]
     order: tuple[Point, ...]
     proved: float | None
     numbers: tuple[NumberView, ...]
     attacks: tuple[tuple[str, NumberView], ...]
-    repeats: str
+    repeats: tuple[tuple[str, NumberView], ...]
+    look: Look | None
     failures: tuple[FailureView, ...]
     failed: int
     contradictions: tuple[str, ...]
@@ -114,14 +128,15 @@ class EvaluationView:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """``signs``: that gradients are masked, read from the records. ``facts``: (heading, (name, value) pairs) of
-    versions, files and machine."""
+    """``legend``: what the columns of the overview count. ``signs``: that gradients are masked, read from the records.
+    ``facts``: (heading, (name, value) pairs) of versions, files and machine."""
 
     title: str
     claims: tuple[ClaimView, ...]
     evaluations: tuple[EvaluationView, ...]
     sweeps: tuple[SweepView, ...]
     overview_columns: tuple[str, ...]
+    legend: tuple[tuple[str, str], ...]
     signs: tuple[Sign, ...]
     warnings: tuple[str, ...]
     untested: tuple[str, ...]
@@ -138,12 +153,14 @@ def view_of(bundle: Bundle) -> View:
     voided = voided_methods(plan, records)
     evaluations = tuple(_evaluation(bundle, plan, e, columns[e.name], placed, voided) for e in plan.evaluations)
     names = [m.name for m in plan.modules if not m.name.startswith("std.")]
+    overview = tuple(number for number in _OVERVIEW if any(columns[e.name].get(number) for e in plan.evaluations))
     return View(
         names[0].rpartition("/")[2] if names else "run",
         tuple(_claim(j) for j in judge_plan(plan, records)),
         evaluations,
         tuple(_sweep(s) for s in sweeps(plan, records)),
-        tuple(number for number in _OVERVIEW if any(columns[e.name].get(number) for e in plan.evaluations)),
+        overview,
+        tuple(NAMES[name] for name in (*overview, *["robust_rate"] * any(e.bounds.text for e in evaluations))),
         signs(plan, records),
         _warnings(bundle, plan),
         untested(plan, plan.evaluations),
@@ -219,13 +236,14 @@ def _evaluation(
         tuple((name, short(columns, name)) for name in _OVERVIEW),
         sentences(plan, subject),
         symbol_lines(plan, subject),
-        "What was changed" if isinstance(subject, Shift) else "What was searched",
+        *_HEADS[type(subject)],
         stage_views(evaluation, records, dict(curve)),
         tuple(_point(label, c) for label, c in curve if c.defined),
         None if certified is None or certified.low is None else float(certified.low),
         tuple(number_view(c) for c in columns.columns),
         tuple((label, number_view(c)) for label, c in columns.attacks),
-        _repeats(columns),
+        tuple((f"repeat {i}", number_view(c)) for i, c in enumerate(columns.repeats, 1)),
+        look_first(evaluation, subject, classes, records),
         *failures,
         tuple(_contradictions(columns)),
         limits(plan, evaluation, columns, records),
@@ -236,8 +254,10 @@ def _evaluation(
 
 def _summary(subject: Subject, evaluation: EvaluationPlan) -> tuple[str, ...]:
     """The threat and the means on one line: ``linf <= 8/255 in px``, ``white box``, ``untargeted``, …"""
-    if not isinstance(subject, Threat):
-        return ()
+    if isinstance(subject, Shift):
+        return (written(subject.apply), "an average, no attacker")
+    if isinstance(subject, Property):
+        return ("every input of its box",)
     limit = f"minimize {subject.minimize[0]}" if subject.minimize else ""
     moves = [] if subject.mutable.kind == "all" else ["a part may change"]
     queries = [f"at most {subject.access.queries} queries"] if subject.access.queries is not None else []
@@ -253,6 +273,11 @@ def _summary(subject: Subject, evaluation: EvaluationPlan) -> tuple[str, ...]:
     )
 
 
+_HEADS: Mapping[type, tuple[str, str]] = {
+    Threat: ("What was allowed", "What was searched"),
+    Shift: ("What was measured", "What was changed"),
+    Property: ("What was asked", "What was searched"),
+}
 _ROLES = {
     "attack": ("search", "searches"),
     "certify": ("certifier", "certifiers"),
@@ -269,16 +294,6 @@ def _curve(evaluation: EvaluationPlan, subject: Subject, records: Sequence[Recor
 def _point(label: str, column: Column) -> Point:
     low, high = float(column.low or 0), float(column.high or 0)
     return Point(label, low, high, interval(column.low, column.high))
-
-
-def _repeats(columns: Columns) -> str:
-    """The spread over repeats; their union is the headline."""
-    lows = [c.low for c in columns.repeats if c.low is not None]
-    highs = [c.high for c in columns.repeats if c.high is not None]
-    if not lows or not highs:
-        return ""
-    name = "survival" if columns.repeats[0].name == "survival" else "accuracy"
-    return f"{len(lows)} repeats alone: {name} between {percent(min(lows))} and {percent(max(highs))}"
 
 
 def _contradictions(columns: Columns) -> list[str]:

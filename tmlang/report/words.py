@@ -132,9 +132,9 @@ def _shift(subject: Shift, model: Model, space: Space, data: Data) -> Iterator[S
     change = f"Each input is changed once by `{written(subject.apply)}`, drawn from a seed of its own"
     yield Sentence("change", f"{change}; nobody chooses the worst change.")
     name = {"wilson": "Wilson", "clopper_pearson": "Clopper-Pearson"}[subject.interval]
-    yield Sentence(
-        "counted", f"The share of right answers is an average, with a {name} interval at {share(subject.confidence)}."
-    )
+    of = "none is named: as if the examples were drawn at random" if data.population is None else data.population
+    counted = f"The share of right answers is an average, with a {name} interval at {share(subject.confidence)}"
+    yield Sentence("counted", f"{counted} for the population ({of}).")
 
 
 # The set -------------------------------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def sampled(world: World, node: ast.Claim, left: Side) -> bool:
         world.report("TM612", "a property has no examples, and speaks of no population", at)
         return False
     made = examples.meaning
-    if made.sampling is None and not any(t.kind == "sample" for t in made.takes):
+    if made.population is None:
         message = f"{made.name} was chosen, not drawn: nothing follows for the population"
         help = 'take: sample 500 seed 0, or sampling: "…" in the data declaration'
         world.report("TM612", message, at, help=help)

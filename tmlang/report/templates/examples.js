@@ -185,9 +185,17 @@
       const details = document.querySelector(`[id="${link.hash.slice(1)}"]`)?.closest("details");
       if (details) details.open = true;
     });
+  const reveal = (key, unit) => {
+    const owner = tables.get(key), place = () => owner.kept.findIndex((r) => r.unit === unit);
+    if (!owner) return;
+    if (place() < 0) owner.choose(null);
+    if (place() >= 0) owner.open(place());
+  };
+  for (const link of document.querySelectorAll("a[data-unit]"))
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      reveal(link.dataset.evaluation, link.dataset.unit);
+    });
   const asked = location.hash.match(/^#example\/(\d+)\/(.+)$/);
-  if (asked && tables.has(asked[1])) {
-    const owner = tables.get(asked[1]), at = owner.kept.findIndex((r) => r.unit === decodeURIComponent(asked[2]));
-    if (at >= 0) owner.open(at);
-  }
+  if (asked) reveal(asked[1], decodeURIComponent(asked[2]));
 })();
