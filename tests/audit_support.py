@@ -23,6 +23,7 @@ from tmlang.meaning.values import Artifact, Call
 from tmlang.plan.ir import EvaluationPlan, Plan, Stage
 from tmlang.plan.lock import artifacts
 from tmlang.plan.text import claim_identity, plan_hash, plan_json
+from tmlang.report.write import rendered, tools
 
 LINF = Ball("linf", "px", Fraction(1, 8))
 
@@ -149,7 +150,14 @@ def make_bundle(
     bundle.write_records(edit(records) if edit else records)
     bundle.add_json("columns.json", numbers)
     bundle.add_json("run.json", run_of(whole, records))
+    bundle.add_json("environment.json", environment())
     return bundle
+
+
+def environment() -> dict[str, Any]:
+    """``environment.json`` of a run nowhere, that took nothing without a hash."""
+    nowhere = {"python": "", "platform": "", "processor": "", "tools": tools(), "timing": {}}
+    return {**nowhere, "command": [], "unfrozen": [], "warnings": []}
 
 
 def run_of(whole: Plan, records: list[Record]) -> dict[str, Any]:
@@ -196,8 +204,10 @@ def forged(
     *,
     rows: Callable[[list[Record]], list[Record]] = list,
     run: Callable[[dict[str, Any]], object] | None = None,
+    plan: Callable[[Plan], Plan] | None = None,
 ) -> Path:
-    """A copy of a finished bundle with other rows, and every number, claim and hash worked out anew from them."""
+    """A copy of a finished bundle with other rows or another plan, and every number, claim, page and hash worked out
+    anew from them."""
     shutil.copytree(honest, path)
     before = Bundle.open(honest)
     (path / "statement.json").unlink()
@@ -206,10 +216,16 @@ def forged(
     bundle = Bundle(path, writable=True)
     whole, records = before.plan(), rows(before.records())
     told = before.json("run.json")
+    if plan:
+        whole = plan(whole)
+        told["plan"] = plan_hash(whole)
+        bundle.add_bytes("plan.json", plan_json(whole))
     if run:
         run(told)
     bundle.add_json("run.json", told)
     bundle.write_records(records)
     bundle.add_json("columns.json", summary(tally_plan(whole, records), judge_plan(whole, records)))
+    for name, page in rendered(bundle).items() if "report.md" in set(bundle.files()) else ():
+        bundle.add_bytes(name, page)
     sealed(bundle)
     return path

@@ -131,12 +131,13 @@ class Runs:
         self,
         made: Plan,
         out: str = "out",
+        options: RunOptions = RunOptions(),  # noqa: B008
         batch: int | None = None,
         limits: Limits = Limits(),  # noqa: B008
         **acts: Callable[[Job], Any],
     ) -> RunResult:
         self.toys |= {label: Toy(act) for label, act in acts.items()}
-        return runner.run(made, RunOptions(out=self.folder / out, batch_size=batch, limits=limits))
+        return runner.run(made, replace(options, out=self.folder / out, batch_size=batch, limits=limits))
 
     def rows(self, out: str = "out") -> list[Record]:
         from tmlang.audit.bundle import Bundle

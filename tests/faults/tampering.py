@@ -11,6 +11,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,19 +19,63 @@ from typing import Any
 import numpy as np
 import pytest
 from audit_support import forged
-from execute_support import THREE, Runs, data, moved, plan, stage, verdicts
+from execute_support import Runs, data, moved, verdicts
 
+from tmlang.api.auditing import audit
+from tmlang.api.reading import check
+from tmlang.api.running import prepared
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.record import Record
-from tmlang.audit.verify import audit
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.replay import replay_all, world_of
+from tmlang.meaning.models import Truth
+from tmlang.meaning.threats import Ball
+from tmlang.plan.ir import Plan
 
 Tamper = Callable[[Path, Random], None]
 
+SPEC = """\
+tm 1
+
+## Two numbers.
+space pair: tensor(2) of real[0, 1] stored as float32
+
+model greatest: pair -> {a, b, half} {
+  network:  linear(weights: [[1, 0], [0, 1], [0, 0]], bias: [0, 0, 1/2])
+  decide:   argmax ties lowest
+  random:   never
+}
+
+data rows: pair {
+  read:   npz("rows.npz", inputs: "x", labels: "y")
+  take:   all
+  truth:  published "by hand"
+}
+
+threat near on greatest over rows {
+  allow:         linf <= 1/8 in pair
+  mutable:       all
+  perturbation:  per example
+  goal:          untargeted
+  access:        white_box
+  clean_errors:  fail
+}
+
+evaluate e of near {
+  attack:   up = native.pgd(steps: 20)
+  attack:   down = native.apgd(steps: 20)
+  certify:  prove = auto_lirpa.crown()
+  seed:     0
+}
+
+claim "c": survival(e) >= 50 %
+"""
+"""The two searches and the prover are replaced by what a test wants them to say."""
+
 
 def honest_run(folder: Path, seed: int) -> Path:
-    """A finished run of a few examples, an attack and a prover; the folder of the spec, the bundle in ``out``."""
+    """A finished run of a few examples, an attack and a prover, which bounds outputs in every other run; the folder of
+    the spec, the bundle in ``out``."""
     random = Random(seed)
     folder.mkdir()
     n = random.randint(3, 8)
@@ -39,11 +84,12 @@ def honest_run(folder: Path, seed: int) -> Path:
     right = [0 if a >= b and a >= 0.5 else 1 if b > a and b >= 0.5 else 2 for a, b in x]
     labels = [y if random.random() < 0.8 else random.randrange(3) for y in right[:-1]] + [0]
     with pytest.MonkeyPatch.context() as patch:
-        runs = Runs(folder, patch)
-        stages = [stage("up"), stage("down"), stage("prove", "certify")]
-        made = plan(folder, data(folder, x, labels), stages, model=THREE)
+        data(folder, x, labels)
+        (folder / "s.tm").write_text(SPEC)
+        made, options = prepared(check(folder / "s.tm"), locked=False)
         step = random.choice([0.125, 0.0625])
-        runs(made, up=moved((-step, step)), down=moved((step, -step)), prove=verdicts("unknown"))
+        runs = Runs(folder, patch)
+        runs(made, options=options, pgd=moved((-step, step)), apgd=moved((step, -step)), crown=verdicts("unknown"))
     return folder
 
 
@@ -296,9 +342,51 @@ def statement(path: Path, random: Random) -> None:
     seal_anew(path, predicate)
 
 
+def page(path: Path, random: Random) -> None:
+    """A word of a report."""
+    target = path / random.choice(["report.html", "report.md"])
+    found = target.read_text()
+    word = random.choice([w for w in ("survival", "near", "broken", "linf", "apgd") if w in found])
+    target.write_text(found.replace(word, f"{word}!", 1))
+    seal_anew(path)
+
+
+def stray(path: Path, random: Random) -> None:
+    """A file that no run writes."""
+    name = random.choice(["spec/more.tm", "figures/good.svg", "report.pdf", "summary.html", "candidates/000009.bin"])
+    (path / name).parent.mkdir(exist_ok=True)
+    (path / name).write_bytes(b"all is well")
+    seal_anew(path)
+
+
+def environment(path: Path, random: Random) -> None:
+    """What was taken without a hash, or a field that is none."""
+
+    def change(told: Any) -> None:
+        kind = random.randrange(3)
+        if kind == 0:
+            told["unfrozen"] = []
+        elif kind == 1:
+            del told["tools"]
+        else:
+            told["warnings"].append({"code": "TM000"})
+
+    _edit_json(path, "environment.json", change)
+
+
+def spec_text(path: Path, random: Random) -> None:
+    """The spec alone, in a way that means something else or cannot be read."""
+    old, new = random.choice(
+        [("1/8", "1/4"), ("lowest", "reject"), ("50 %", "40 %"), ("seed:     0", ""), ("20", "30")]
+    )
+    text = (path / "spec" / "s.tm").read_text()
+    (path / "spec" / "s.tm").write_text(text.replace(old, new))
+    seal_anew(path)
+
+
 SEALED: tuple[Tamper, ...] = (
     double_key, numbers, counts, words, claim, examples, swapped_ids, dropped, doubled, row_value, candidate,
-    plan_value, statement,
+    plan_value, statement, page, stray, environment, spec_text,
 )  # fmt: skip
 
 
@@ -306,11 +394,14 @@ SEALED: tuple[Tamper, ...] = (
 
 
 def _forge(
-    path: Path, rows: Callable[[list[Record]], list[Record]], run: Callable[[Any], object] | None = None
+    path: Path,
+    rows: Callable[[list[Record]], list[Record]] = list,
+    run: Callable[[Any], object] | None = None,
+    plan: Callable[[Plan], Plan] | None = None,
 ) -> None:
     before = path.with_name(path.name + ".before")
     path.rename(before)
-    forged(before, path, rows=rows, run=run)
+    forged(before, path, rows=rows, run=run, plan=plan)
     shutil.rmtree(before)
 
 
@@ -354,7 +445,25 @@ def relabelled(path: Path, random: Random) -> None:
     _forge(path, change)
 
 
-FORGED: tuple[Tamper, ...] = (survivor, forgotten, relabelled)
+def replanned(path: Path, random: Random) -> None:
+    """Another threat, claim or seed than the spec's, and all that follows from it."""
+
+    def wider(plan: Plan) -> Plan:
+        threat = plan.threat("near")
+        assert isinstance(threat.allow, Ball)
+        return replace(plan, subjects=(replace(threat, allow=replace(threat.allow, radius=Fraction(1, 4))),))
+
+    changes: list[Callable[[Plan], Plan]] = [
+        wider,
+        lambda p: replace(p, claims=(replace(p.claims[0], right=Fraction(1, 100)),)),
+        lambda p: replace(p, evaluations=(replace(p.evaluations[0], seed=1),)),
+        lambda p: replace(p, data=(replace(p.data[0], truth=Truth("published", "by an expert")),)),
+        lambda p: replace(p, warnings=(("TM000", "made of gold"),)),
+    ]
+    _forge(path, plan=random.choice(changes))
+
+
+FORGED: tuple[Tamper, ...] = (survivor, forgotten, relabelled, replanned)
 
 
 def tampered(honest: Path, path: Path, seed: int) -> str:

@@ -177,7 +177,7 @@ def test_rows_are_of_the_examples_that_the_data_gave(tmp_path, take, kept, words
     ("change", "words"),
     [
         ({"plan": "00" * 32}, "another plan"),
-        ({"lock": "00" * 32}, "not what that lock fixed"),
+        ({"lock": "00" * 32}, "lock.json is not there"),
         ({"artifacts": {"test.npz": "00" * 32}}, "another file"),
         ({"examples": {}}, "other evaluations"),
         ({"tmlang": "9"}, "statement"),

@@ -5,15 +5,27 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from audit_support import forged, sealed
 
 import tmlang as tm
+from tmlang.api import auditing
+from tmlang.api.auditing import audit
+from tmlang.audit import verify
 from tmlang.audit.bundle import Bundle
 from tmlang.cli.main import main
+from tmlang.diagnostics.stop import Stop
+from tmlang.meaning.threats import Ball, Threat
+from tmlang.plan.ir import Plan
 from tmlang.report.claims import judged
 from tmlang.report.paper import paper_macros
+from tmlang.report.write import tools
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.xdist_group("whole_audit")
@@ -38,3 +50,192 @@ def test_a_claim_has_one_identity_with_a_lock_and_without(folder: Path) -> None:
     lock = json.loads((folder / "sensor.tm.lock").read_bytes())
     assert [identity for _, identity in lock["claims"]] == told
     assert lock["sha256"] == bundle.statement()["predicate"]["plan"]
+
+
+# What the spec and the rest of the bundle say -----------------------------------------------------------------------
+
+
+def codes(path: Path) -> set[str]:
+    try:
+        return {fault.code for fault in audit(path).faults}
+    except Stop as stopped:
+        return {d.code for d in stopped.diagnostics}
+
+
+def changed(folder: Path, path: Path, change: Callable[[Path], object]) -> Path:
+    """A copy of the run in ``folder`` with a change, and a statement that fits."""
+    shutil.copytree(folder / "run", path)
+    change(path)
+    sealed(Bundle(path, writable=True), Bundle(path, writable=False).statement()["predicate"])
+    return path
+
+
+def text_in(name: str, old: str, new: str) -> Callable[[Path], object]:
+    def change(path: Path) -> None:
+        text = (path / name).read_text()
+        assert old in text
+        (path / name).write_text(text.replace(old, new))
+
+    return change
+
+
+def json_in(name: str, **fields: object) -> Callable[[Path], object]:
+    return lambda path: (path / name).write_text(json.dumps(json.loads((path / name).read_text()) | fields))
+
+
+def test_the_plan_and_the_reports_are_made_again(folder: Path) -> None:
+    found = audit(folder / "run")
+    assert found.faults == []
+    assert [text for text in found.checked if "made again" in text or "to the byte" in text] == [
+        "that the plan is what its spec asks for: made again from the spec in the bundle",
+        "that report.html, report.md are what is made of the rest now, to the byte",
+    ]
+
+
+def test_another_radius_with_all_that_follows_from_it_is_told(folder: Path, tmp_path: Path) -> None:
+    def narrower(plan: Plan) -> Plan:
+        (threat,) = plan.subjects
+        assert isinstance(threat, Threat)
+        assert isinstance(threat.allow, Ball)
+        return replace(plan, subjects=(replace(threat, allow=replace(threat.allow, radius=Fraction(1, 4))),))
+
+    path = forged(folder / "run", tmp_path / "run", plan=narrower)
+    assert verify.audit(path).faults == []  # nothing within the bundle contradicts it
+    (fault,) = audit(path).faults
+    assert fault.code == "TM850"
+    told = 'subjects[first_only].allow.radius: in the spec "1/8", in plan.json "1/4"'
+    assert fault.text == f"plan.json is not what the spec asks for: {told}"
+
+
+@pytest.mark.parametrize(
+    ("code", "change"),
+    [
+        ("TM851", text_in("report.html", "50 %", "99 %")),
+        ("TM851", text_in("report.md", "50 %", "99 %")),
+        ("TM851", lambda p: (p / "notes.html").write_text("all is well")),
+        ("TM851", lambda p: (p / "candidates" / "000002.safetensors").write_bytes(b"")),
+        ("TM850", lambda p: (p / "spec" / "more.tm").write_text("tm 1\n")),
+        ("TM850", text_in("spec/sensor.tm", "0.125", "0.25")),
+        ("TM850", text_in("spec/sensor.tm", "tm 1", "tm 1 # the same, and another text")),
+        ("TM850", text_in("spec/sensor.tm", "allow:", "alow:")),
+        ("TM850", lambda p: (p / "spec" / "sensor.tm").unlink()),
+        ("TM850", json_in("environment.json", unfrozen=[])),
+        ("TM842", json_in("environment.json", unfrozen="none")),
+        ("TM842", json_in("environment.json", warnings=[{"code": "TM728"}])),
+        ("TM842", json_in("environment.json", tools={"zlib": 1})),
+        ("TM842", json_in("environment.json", more=1)),
+        ("TM842", lambda p: (p / "environment.json").write_text("[]")),
+        ("TM842", lambda p: (p / "environment.json").unlink()),
+    ],
+)
+def test_what_does_not_follow_is_told(
+    folder: Path, tmp_path: Path, code: str, change: Callable[[Path], object]
+) -> None:
+    path = changed(folder, tmp_path / "run", change)
+    assert codes(path) == {code}
+    with pytest.raises(Stop):
+        main(["report", str(path), "--out", str(tmp_path)])
+
+
+# What cannot be told -------------------------------------------------------------------------------------------------
+
+
+def test_what_another_version_made_is_not_checked(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auditing, "__version__", "9.9")
+    found = audit(changed(folder, tmp_path / "run", text_in("report.md", "50 %", "99 %")))
+    assert found.faults == []
+    assert "report.md: it was made by tmlang 0.1.0, and this is 9.9" in found.unchecked
+    found = audit(changed(folder, tmp_path / "other", text_in("spec/sensor.tm", "0.125", "0.25")))
+    assert found.faults == []
+    (told,) = [text for text in found.unchecked if "what its spec asks for" in text]
+    assert "it was made by tmlang 0.1.0" in told
+    assert 'in the spec "1/4", in plan.json "1/8"' in told
+
+
+def test_a_page_that_cannot_be_made_here_is_not_checked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tmlang.report.page", None)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    found = audit(folder / "run")
+    assert found.faults == []
+    assert any(text.startswith("report.html: report.html needs") for text in found.unchecked)
+    assert any("that report.md are" in text for text in found.checked)
+
+
+PIXEL = "data:image/png;base64,"
+
+
+def test_pictures_of_other_tools_are_not_checked_and_words_are(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = auditing.rendered
+    monkeypatch.setattr(
+        auditing,
+        "rendered",
+        lambda b, f: {n: d.replace(b"</body>", PIXEL.encode() + b"AAAA</body>") for n, d in real(b, f).items()},
+    )
+    path = changed(folder, tmp_path / "same", text_in("report.html", "</body>", f"{PIXEL}BBBB</body>"))
+    assert codes(path) == {"TM851"}
+    old = {**tools(), "zlib": "1.0"}
+
+    def drawn_with_an_old_zlib(path: Path) -> None:
+        text_in("report.html", "</body>", f"{PIXEL}BBBB</body>")(path)
+        json_in("environment.json", tools=old)(path)
+
+    found = audit(changed(folder, tmp_path / "other", drawn_with_an_old_zlib))
+    assert found.faults == []
+    assert any(f"drawn with zlib 1.0, and here is {tools()['zlib']}" in text for text in found.unchecked)
+
+    def and_says_something_else(path: Path) -> None:
+        drawn_with_an_old_zlib(path)
+        text_in("report.html", "50 %", "99 %")(path)
+
+    assert codes(changed(folder, tmp_path / "words", and_says_something_else)) == {"TM851"}
+
+
+# Settings, modules, locks --------------------------------------------------------------------------------------------
+
+
+def test_settings_and_modules_are_taken_from_the_bundle(folder: Path, tmp_path: Path) -> None:
+    there = tmp_path / "spec"
+    shutil.copytree(folder, there, ignore=shutil.ignore_patterns("run"))
+    (there / "parts").mkdir()
+    (there / "parts" / "limits.tm").write_text('tm 1\n\nuse "more.tm" (most)\n\nlet reach = most\n')
+    (there / "parts" / "more.tm").write_text("tm 1\n\nlet most = 1/8\n")
+    text = (there / "sensor.tm").read_text().replace("<= 0.125", "<= reach * part")
+    text = text.replace("tm 1\n", 'tm 1\n\nuse "parts/limits.tm" (reach)\nparam part = 1 in [0, 1]\n', 1)
+    (there / "sensor.tm").write_text(text)
+    tm.run(there / "sensor.tm", out=there / "run", settings={"part": "5e-1"})
+    found = audit(there / "run")
+    assert found.faults == []
+    assert any("made again" in text for text in found.checked)
+    assert {n for n in Bundle.open(there / "run").files() if n.startswith("spec/")} == {
+        "spec/sensor.tm", "spec/parts/limits.tm", "spec/parts/more.tm",
+    }  # fmt: skip
+    other = changed(there, tmp_path / "other", text_in("spec/parts/more.tm", "1/8", "1/9"))
+    assert codes(other) == {"TM850"}
+
+
+def test_a_locked_run_holds_its_lock(folder: Path, tmp_path: Path) -> None:
+    there = tmp_path / "spec"
+    shutil.copytree(folder, there, ignore=shutil.ignore_patterns("run"))
+    assert main(["freeze", str(there / "sensor.tm")]) == 0
+    tm.run(there / "sensor.tm", out=there / "run", locked=True)
+    assert audit(there / "run").faults == []
+    lock = (there / "run" / "lock.json").read_bytes()
+    assert lock == (there / "sensor.tm.lock").read_bytes()
+    assert (there / "run" / "plan.json").read_bytes() == (folder / "run" / "plan.json").read_bytes().replace(
+        str(folder).encode(), str(there).encode()
+    )
+
+    def without(path: Path) -> None:
+        (path / "lock.json").unlink()
+
+    assert "TM845" in codes(changed(there, tmp_path / "without", without))
+    assert "TM861" in codes(changed(there, tmp_path / "odd", text_in("lock.json", '"format":1', '"format":2')))
+    numpy = re.search(r'\["numpy","[^"]*"\]', lock.decode())
+    assert numpy
+    assert "TM845" in codes(changed(there, tmp_path / "numpy", text_in("lock.json", numpy[0], '["numpy","0"]')))
+    extra = changed(folder, tmp_path / "extra", lambda p: (p / "lock.json").write_bytes(lock))
+    assert "TM845" in codes(extra)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tmlang.api.auditing import audit
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.claims import Judgement, judge_plan
 from tmlang.audit.columns import Column, Columns, Extent
@@ -21,7 +22,7 @@ from tmlang.audit.record import Record
 from tmlang.audit.schema import to_table
 from tmlang.audit.show import exact
 from tmlang.audit.tally import tally_plan
-from tmlang.audit.verify import Audit, audit
+from tmlang.audit.verify import Audit
 from tmlang.plan.ir import Plan
 from tmlang.report.terminal import result_lines
 

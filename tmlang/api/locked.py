@@ -9,15 +9,15 @@ from tmlang.diagnostics.stop import stop
 
 if TYPE_CHECKING:
     from tmlang.plan.ir import Plan
-    from tmlang.plan.lock import Targets
+    from tmlang.plan.lock import Lock
 
 
 def lock_path(spec: str) -> Path:
     return Path(f"{spec}.lock")
 
 
-def locked_plan(spec: str, plan: Plan) -> tuple[Plan, dict[str, Targets]]:
-    """``plan`` with the hashes of the lock beside ``spec``, and the targets that the lock holds a run to.
+def locked_plan(spec: str, plan: Plan) -> tuple[Plan, Lock]:
+    """``plan`` with the hashes of the lock beside ``spec``, and that lock.
 
     Raises a ``Stop``: TM860 without a lock, TM861 when it cannot be read, TM862 when the spec means something else,
     TM863 when a library has another version.
@@ -33,4 +33,4 @@ def locked_plan(spec: str, plan: Plan) -> tuple[Plan, dict[str, Targets]]:
             "TM860", f"`{path}` cannot be read: {error.strerror}", help=f"write it: tmc freeze {spec}"
         ) from error
     lock = lock_from_json(data, str(path))
-    return under_lock(plan, lock, installed(plan, Capabilities())), dict(lock.targets)
+    return under_lock(plan, lock, installed(plan, Capabilities())), lock

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tmlang.api.auditing import audit
 from tmlang.api.locked import lock_path
 from tmlang.api.reading import Refused, check
 from tmlang.api.running import own_texts
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.package import packed, packed_bundle, unpack
-from tmlang.audit.verify import audit
 from tmlang.base.files import write_atomically
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.plan.ir import Plan

@@ -77,12 +77,10 @@ def prepared(front: Front, *, locked: bool) -> tuple[Plan, RunOptions]:
     """The plan to run, as locked or as it is, and the options that follow from the spec."""
     from tmlang.api.locked import locked_plan
     from tmlang.execute.runner import RunOptions
-    from tmlang.plan.text import plan_hash
 
     assert front.plan is not None
-    plan, targets = locked_plan(front.path, front.plan) if locked else (front.plan, {})
-    lock = plan_hash(plan) if locked else None  # what a lock fixes is the plan: its hash is the lock's
-    return plan, RunOptions(name=Path(front.path).stem, sources=own_texts(front), targets=targets, lock=lock)
+    plan, lock = locked_plan(front.path, front.plan) if locked else (front.plan, None)
+    return plan, RunOptions(name=Path(front.path).stem, sources=own_texts(front), lock=lock)
 
 
 def own_texts(front: Front) -> dict[str, str]:

@@ -28,6 +28,7 @@ from tmlang.plan.text import plan_from_json
 STATEMENT = "statement.json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "urn:tmlang:run:v1"
+LOCK = "lock.json"
 MAX_FILE = 4 * 1024**3
 _NAME = re.compile(r"[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]{0,127}(/[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]{0,127}){0,7}")
 

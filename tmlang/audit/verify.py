@@ -15,7 +15,7 @@ from tmlang.audit.bundle import Bundle
 from tmlang.audit.claims import judge_plan
 from tmlang.audit.consistency import row_faults
 from tmlang.audit.draws import confidence_note
-from tmlang.audit.identity import checked_run, example_faults, identity_faults
+from tmlang.audit.identity import checked_run, example_faults, identity_faults, lock_faults, lock_of
 from tmlang.audit.record import Record
 from tmlang.audit.recount import Number, Only, Units, shift_counts, threat_counts
 from tmlang.audit.rejudge import (
@@ -87,6 +87,7 @@ def audit(path: str | Path) -> Audit:
     if (fault := form_fault(told)) is not None:
         raise stop("TM842", f"`columns.json` is not read: {fault}")
     found.faults += [Fault("TM845", text) for text in identity_faults(plan, run, predicate, told)]
+    found.faults += [Fault("TM845", text) for text in lock_faults(plan, run, lock_of(bundle), rows)]
     found.faults += [Fault("TM845", text) for text in _numbers(raw, rows, void, told, found)]
     found.faults += [Fault("TM845", text) for text in _claims(raw, rows, void, told, found)]
     if not found.faults and told != summary(tally_plan(plan, rows), judge_plan(plan, rows)):

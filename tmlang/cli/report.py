@@ -90,8 +90,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _sound(path: str) -> Bundle:
     """The bundle, if what it says follows from what is in it: nothing is reported of another one."""
+    from tmlang.api.auditing import audit
     from tmlang.audit.bundle import Bundle
-    from tmlang.audit.verify import audit
     from tmlang.base.source import NOWHERE
     from tmlang.diagnostics.model import Diagnostic
     from tmlang.diagnostics.stop import Stop

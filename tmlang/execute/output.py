@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tmlang import __version__
-from tmlang.audit.bundle import STATEMENT, Bundle
+from tmlang.audit.bundle import LOCK, STATEMENT, Bundle
 from tmlang.audit.record import Record
 from tmlang.base import canonical
 from tmlang.diagnostics.model import Diagnostic
@@ -22,9 +22,9 @@ from tmlang.execute.isolation import Batch
 from tmlang.execute.world import World
 from tmlang.meaning.spaces import Space
 from tmlang.plan.ir import Plan
-from tmlang.plan.lock import installed
+from tmlang.plan.lock import Lock, installed, lock_json
 from tmlang.plan.text import plan_hash, plan_json
-from tmlang.report.write import write_into
+from tmlang.report.write import tools, write_into
 
 RUN = "run.json"
 """Names the run: two runs with equal ``run.json`` would commit equal rows, so one may go on from the other."""
@@ -35,10 +35,10 @@ def identity(
     world: World,
     batch_size: Mapping[str, int],
     examples: Mapping[str, Sequence[str]],
-    lock: str | None,
+    lock: Lock | None,
 ) -> dict[str, Any]:
     """Everything that the rows of a run depend on. ``examples``: the ids that the data gave to each evaluation, in
-    order. ``lock``: the hash of the lock that the run was held to."""
+    order. ``lock``: what the run was held to."""
     return {
         "tmlang": __version__,
         "plan": plan_hash(plan),
@@ -47,9 +47,15 @@ def identity(
         "code": {name: dict(attacked.facts) for name, attacked in world.loaded().items()},
         "batch_size": dict(batch_size),
         "examples": {name: list(ids) for name, ids in examples.items()},
-        "lock": lock,
+        "lock": lock and lock.sha256,
         "libraries": dict(installed(plan, world.capabilities)),
     }
+
+
+def first_files(plan: Plan, sources: Mapping[str, str], lock: Lock | None) -> dict[str, bytes]:
+    """What a bundle holds before any row: the plan, the texts that it was made of, and the lock that it obeys."""
+    spec = {f"spec/{name}": text.encode() for name, text in sources.items()}
+    return {"plan.json": plan_json(plan)} | spec | ({LOCK: lock_json(lock)} if lock else {})
 
 
 class RunFolder:
@@ -63,21 +69,19 @@ class RunFolder:
         return self.bundle.path
 
     @classmethod
-    def open(
-        cls, plan: Plan, run: Mapping[str, Any], out: Path | None, name: str, sources: Mapping[str, str]
-    ) -> RunFolder:
-        """The folder ``out`` (or ``runs/<name>-<identity>``): new, or the same run to go on with.
+    def open(cls, run: Mapping[str, Any], first: Mapping[str, bytes], out: Path | None, name: str) -> RunFolder:
+        """The folder ``out`` (or ``runs/<name>-<identity>``): new, or the same run to go on with. ``first``: see
+        :func:`first_files`.
 
         Raises TM824 when it holds anything else.
         """
         digest = sha256(canonical.dumps(run)).hexdigest()
         path = out if out is not None else Path("runs") / f"{name}-{digest[:10]}"
-        begun = {"plan.json": plan_json(plan)} | {f"spec/{name}": text.encode() for name, text in sources.items()}
         if _is_fresh(path):
             bundle = Bundle.create(path)
             # Before anything else: whatever happens from here on, the folder says whose it is.
             bundle.add_json(RUN, run)
-            return cls(_with(bundle, begun), sealed=False)
+            return cls(_with(bundle, first), sealed=False)
         sealed = (path / STATEMENT).exists()
         if not (path / RUN).is_file():
             raise stop("TM824", f"`{path}` is not empty and holds no run", help="name another folder with --out")
@@ -91,7 +95,7 @@ class RunFolder:
                 notes=(f"it differs in {', '.join(differs)}",),
                 help="name another folder with --out; nothing was changed in this one",
             )
-        return cls(bundle if sealed else _with(bundle, begun), sealed=sealed)
+        return cls(bundle if sealed else _with(bundle, first), sealed=sealed)
 
     def commit(self, batch: Batch, originals: np.ndarray, space: Space, indices: Any) -> list[Record]:
         """Write a batch: the candidates that its rows keep, beside their originals, then the rows, which name them.
@@ -169,3 +173,4 @@ def environment(world: World, timing: Mapping[str, Any], argv: Sequence[str] = (
         "unfrozen": sorted(world.files.unfrozen),
         "timing": timing,
     }
+        "tools": tools(),

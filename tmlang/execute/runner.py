@@ -29,7 +29,7 @@ from tmlang.execute.arena import Arena, make_arena
 from tmlang.execute.guard import check_state, quiet, state_hash
 from tmlang.execute.isolation import Batch, Kept, Piece, answered
 from tmlang.execute.ledger import Ledger
-from tmlang.execute.output import RunFolder, environment, identity
+from tmlang.execute.output import RunFolder, environment, first_files, identity
 from tmlang.execute.progress import Progress, Silent
 from tmlang.execute.received import received
 from tmlang.execute.shifts import ShiftRun
@@ -42,7 +42,7 @@ from tmlang.plan.availability import unmeasured
 from tmlang.plan.capability import Capabilities
 from tmlang.plan.invariants import declared_name
 from tmlang.plan.ir import EvaluationPlan, Plan, Stage
-from tmlang.plan.lock import Targets
+from tmlang.plan.lock import Lock
 from tmlang.plan.passes import DROP_BROKEN
 from tmlang.plan.text import claim_identity, plan_hash
 
@@ -59,8 +59,8 @@ INTERRUPTED = 130
 class RunOptions:
     """``out``: the folder of the bundle; ``None`` makes ``runs/<name>-<identity>``. ``sources``: the texts of the
     spec's files, which go into the bundle. ``batch_size`` ``None``: :data:`BATCH`, or what fits. ``limits``: in how
-    many processes methods are called, and what a call may take. ``targets``: of every example by evaluation, where a
-    lock holds the run to them; ``lock``: that lock's hash."""
+    many processes methods are called, and what a call may take. ``lock``: what the run is held to; it goes into the
+    bundle too."""
 
     out: Path | None = None
     name: str = "run"
@@ -69,8 +69,7 @@ class RunOptions:
     max_bytes: int = LIMIT
     limits: Limits = field(default_factory=Limits)
     sources: Mapping[str, str] = field(default_factory=dict)
-    targets: Mapping[str, Targets] = field(default_factory=dict)
-    lock: str | None = None
+    lock: Lock | None = None
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,8 @@ class _Runner:
         sizes = {a.evaluation.name: self._batch_size(a) for a in arenas}
         examples = {a.evaluation.name: a.examples() for a in arenas}
         named = identity(self.plan, self.world, sizes, examples, self.options.lock)
-        folder = RunFolder.open(self.plan, named, self.options.out, self.options.name, self.options.sources)
+        first = first_files(self.plan, self.options.sources, self.options.lock)
+        folder = RunFolder.open(named, first, self.options.out, self.options.name)
         self.folder, self.records = folder, folder.bundle.records()
         if self.records:
             done = "finished before" if folder.sealed else f"going on behind {len(self.records)} committed rows"
@@ -144,7 +144,8 @@ class _Runner:
         self.warn(found)
         if arena is None:
             raise Stop(*found)
-        if arena.targets() != self.options.targets.get(name, arena.targets()):
+        locked = dict(self.options.lock.targets) if self.options.lock else {}
+        if arena.targets() != locked.get(name, arena.targets()):
             raise stop("TM862", f"the targets of {name} are not those that were locked", evaluation.origin)
         return arena
 
@@ -201,7 +202,8 @@ class _Runner:
             {"text": j.claim.text, "identity": claim_identity(self.plan, j.claim), "status": j.status}
             for j in judgements
         ]
-        return {"tmlang": __version__, "plan": plan_hash(self.plan), "lock": self.options.lock, "claims": claims}
+        lock = self.options.lock and self.options.lock.sha256
+        return {"tmlang": __version__, "plan": plan_hash(self.plan), "lock": lock, "claims": claims}
 
     def _contradictions(self, columns: Mapping[str, Columns]) -> Iterator[Diagnostic]:
         """TM823 for every certificate that a witness contradicts beyond its stated gap."""

@@ -116,14 +116,13 @@ def installed(plan: Plan, capabilities: Capabilities) -> tuple[tuple[str, str], 
 def _other_meaning(plan: Plan, lock: Lock, place: Span) -> Iterator[Diagnostic]:
     if plan_hash(plan) == lock.sha256:
         return
-    changes = list(_changes(codec.encode(lock.plan, Plan), codec.encode(plan, Plan), ""))
-    changes = [c for c in changes if not c.startswith("modules")]
-    more = [f"and {len(changes) - _SHOWN} more"] if len(changes) > _SHOWN else []
+    found = [c for c in changes(lock.plan, plan) if not c.startswith("modules")]
+    more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
     yield Diagnostic(
         "TM862",
         "the spec no longer means what was locked",
         place,
-        notes=(*changes[:_SHOWN], *more),
+        notes=(*found[:_SHOWN], *more),
         help="go back to the locked spec, or freeze it anew: its results are then of another claim",
     )
 
@@ -140,8 +139,13 @@ def _other_libraries(lock: Lock, libraries: tuple[tuple[str, str], ...], place: 
             )
 
 
-def _changes(old: Any, new: Any, where: str) -> Iterator[str]:
-    """Each place where two JSON values differ, with both sides."""
+def changes(old: Plan, new: Plan, first: str = "was", second: str = "is") -> Iterator[str]:
+    """Each place where two plans differ, with both sides behind these words."""
+    for where, a, b in _changes(codec.encode(old, Plan), codec.encode(new, Plan), ""):
+        yield f"{where}: {first} {_short(a)}, {second} {_short(b)}"
+
+
+def _changes(old: Any, new: Any, where: str) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
             yield from _changes(old.get(key), new.get(key), f"{where}.{key}".lstrip("."))
@@ -150,7 +154,7 @@ def _changes(old: Any, new: Any, where: str) -> Iterator[str]:
             label = b.get("name", i) if isinstance(b, dict) else i
             yield from _changes(a, b, f"{where}[{label}]")
     elif old != new:
-        yield f"{where}: was {_short(old)}, is {_short(new)}"
+        yield where, old, new
 
 
 def _short(value: Any) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import platform
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 from tmlang.audit.bundle import Bundle
@@ -54,6 +58,21 @@ OF_ONE: Mapping[str, tuple[str, Callable[[Bundle, str], bytes]]] = {
 """Format of one bundle alone -> its file, and its bytes under the name that a paper gives the bundle."""
 
 DEFAULT = ("md", "html")
+
+
+def tools() -> dict[str, str]:
+    """What the bytes of pages and pictures depend on besides tmlang itself, by version; without what is not here."""
+    found = {"machine": platform.machine(), "zlib": zlib.ZLIB_RUNTIME_VERSION}
+    for name in ("jinja2", "matplotlib", "numpy"):
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def rendered(bundle: Bundle, formats: Sequence[str] = DEFAULT) -> dict[str, bytes]:
+    """The reports of a bundle, and the figures that its spec asks for, by name: the same bytes whenever they are made
+    with the same :func:`tools`. Raises TM510 where one is missing."""
+    return dict(_files(_drawn(bundle, "spec"), "report", formats))
 
 
 def write_into(bundle: Bundle) -> None:

@@ -22,7 +22,8 @@ from tmlang.semantics.scope import Entry, Env, File, ProgramNames, World
 from tmlang.semantics.sound import untouched
 from tmlang.syntax import ast
 
-_NUMBER = re.compile(r"-?\d{1,30}(?:/\d{1,30}|(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?)")
+_NUMBER = re.compile(r"-?\d{1,1100}(?:/\d{1,1100}|(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?)")
+"""A fraction has room for what any decimal is: `tmc audit` sets a param to the value that a plan tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ RULES = (
     Rule("TM846", "a candidate is not what its record says"),
     Rule("TM847", "a sealed bundle is not written to"),
     Rule("TM848", "the model does not do what was recorded"),
+    Rule("TM850", "the plan is not what its spec asks for"),
+    Rule("TM851", "a page of the bundle does not follow from the rest"),
     # A run under a lock.
     Rule("TM860", "there is no lock"),
     Rule("TM861", "the lock cannot be read"),
