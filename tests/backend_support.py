@@ -21,8 +21,8 @@ from tmlang.backends.oracle import Oracle
 from tmlang.backends.threatset import ThreatSet
 from tmlang.meaning.models import Data, Decide, Model, Network, Randomness, Step, Truth
 from tmlang.meaning.spaces import Cell, Space
-from tmlang.meaning.threats import Access, Ball, Goal, Mutable, Patch, Threat
-from tmlang.meaning.values import Artifact, Call, Symbol, Value
+from tmlang.meaning.threats import Access, Ball, Goal, Mutable, Patch, Threat, Transform
+from tmlang.meaning.values import Artifact, Call, Quantity, Symbol, Value
 from tmlang.plan.arguments import Resolution
 from tmlang.plan.capability import Capabilities, Method
 
@@ -47,10 +47,13 @@ def model(classes: int, steps: Sequence[Step] = (), **changes: Any) -> Model:
 
 
 def threat(norm: str = "linf", radius: Fraction | str = Fraction(1, 20), **changes: Any) -> Threat:
-    """Untargeted, white box, everything mutable, clean errors fail. A ``patch`` has the side ``radius`` (8 at most)."""
+    """Untargeted, white box, everything mutable, clean errors fail. A ``patch`` has the side ``radius`` (8 at most), a
+    ``transform`` shifts by a pixel and turns by ``radius`` degrees."""
     ball = Ball(norm, "px", Fraction(radius))  # type: ignore[arg-type]
     side = min(int(Fraction(radius)), 8)
-    allow = Patch("rectangle", side, side) if norm == "patch" else ball
+    parts = (("translate", Quantity(Fraction(1), "px")), ("rotate", Quantity(Fraction(radius), "deg")))
+    turned = Transform(parts, "bilinear", Fraction(0))
+    allow = {"patch": Patch("rectangle", side, side), "transform": turned}.get(norm, ball)
     plain = Threat("t", "net", "test", allow, None, Mutable("all"), Goal("untargeted"), Access("white_box"), "fail")
     return replace(plain, **changes)
 

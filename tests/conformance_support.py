@@ -106,9 +106,10 @@ COPIES = {"torchattacks.LGV"}
 CASES = {"digits": digits, "colours": colours, "squares": lambda: colours(8)}
 COUNTS = {"l0": Fraction(6), "pixels_changed": Fraction(5)}
 PATCHES = {"patch": Fraction(4)}
+TRANSFORMS = {"transform": Fraction(12)}
 LENGTHS = {"linf": Fraction(1, 10), "l2": Fraction(1), "l1": Fraction(4)}
-WIDE = {norm: radius * 100 for norm, radius in LENGTHS.items()} | COUNTS | PATCHES
-RADII = {"digits": LENGTHS | COUNTS | PATCHES, "colours": WIDE, "squares": WIDE}
+WIDE = {norm: radius * 100 for norm, radius in LENGTHS.items()} | COUNTS | PATCHES | TRANSFORMS
+RADII = {"digits": LENGTHS | COUNTS | PATCHES | TRANSFORMS, "colours": WIDE, "squares": WIDE}
 """Radii at which some units fail and some do not."""
 
 
@@ -124,8 +125,9 @@ def _strange(argument: Argument) -> bool:
 
 
 def kinds(row: Method) -> list[str]:
-    """The kinds of ball that a row is tried on: a count where it knows no length, a patch where it knows no ball."""
-    return next(filter(None, ([n for n in some if n in row.norms] for some in (LENGTHS, COUNTS, PATCHES))))
+    """The kinds of ball that a row is tried on: a count where it knows no length, a patch where it knows no ball, a
+    transform where it knows nothing else."""
+    return next(filter(None, ([n for n in some if n in row.norms] for some in (LENGTHS, COUNTS, PATCHES, TRANSFORMS))))
 
 
 def first(path: str) -> str:
@@ -147,7 +149,7 @@ def searches(*, refused: bool = True) -> list[Any]:
     """Parameters (path, norm, case) for every attack row, refused norms as expected failures."""
     found = []
     for row in rows("attack"):
-        for norm in (*LENGTHS, *COUNTS, *PATCHES):
+        for norm in (*LENGTHS, *COUNTS, *PATCHES, *TRANSFORMS):
             # Counts and patches are kept from native's searches by the matcher alone.
             refusable = norm in LENGTHS or (norm in COUNTS and row.backend != "native")
             if norm in kinds(row) or (refused and norm in row.refused and refusable):
@@ -186,6 +188,12 @@ class Outcome:
     candidates: Candidates
     before: tuple[Any, ...]
     after: tuple[Any, ...]
+
+    @property
+    def inside(self) -> bool:
+        """Whether every candidate is a member."""
+        theta = None if self.candidates.theta is None else self.candidates.theta.numpy()
+        return bool(self.job.sets.inside(self.candidates.x.detach().numpy(), theta).all())
 
 
 def world(case: Case) -> tuple[Any, ...]:

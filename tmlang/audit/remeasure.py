@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tmlang.audit.retransform import made_by
 from tmlang.meaning.spaces import Arithmetic, Cell, Num, Op, Ref, Relation, Space
 from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Mutable, Patch, Property, Threat, Transform
 
@@ -60,8 +61,15 @@ def _exact(space: Space, cell: Cell, value: float, index: bool) -> Fraction:
     return number
 
 
-def broken_rules(space: Space, subject: Threat | Property, original: Point, candidate: Point) -> list[str]:
+def broken_rules(
+    space: Space,
+    subject: Threat | Property,
+    original: Point,
+    candidate: Point,
+    theta: Sequence[float] | None = None,
+) -> list[str]:
     """Why ``candidate`` is not in the allowed set of ``original``, or in the box of a property; empty inside.
+    ``theta``: the parameters that are told to make it, under a transform.
 
     Raises :class:`CannotMeasure`.
     """
@@ -71,7 +79,7 @@ def broken_rules(space: Space, subject: Threat | Property, original: Point, cand
         limits = (Relation(Ref(f), op, Num(v), text=f"of {f}") for f, op, v in subject.given)  # type: ignore[arg-type]
         return faults + [f"limit {limit.text}" for limit in limits if not _obeys(limit, named)]
     faults += [f"mask at {_label(space, i)}" for i in _frozen_moves(space, subject.mutable, original, candidate)]
-    if subject.allow is not None and not allows(space, subject.allow, original, candidate):
+    if subject.allow is not None and not allows(space, subject.allow, original, candidate, theta):
         faults.append("ball")
     return faults
 
@@ -170,18 +178,20 @@ def _value(expression: Arithmetic, named: Mapping[str, Fraction]) -> Fraction:
 # Balls ---------------------------------------------------------------------------------------------------------------
 
 
-def allows(space: Space, allow: Allowed, original: Point, candidate: Point) -> bool:
-    """Whether the ball, patch or combination of them holds the candidate."""
+def allows(
+    space: Space, allow: Allowed, original: Point, candidate: Point, theta: Sequence[float] | None = None
+) -> bool:
+    """Whether the ball, patch, transform or combination of them holds the candidate."""
     if isinstance(allow, Both):
-        return all(allows(space, part, original, candidate) for part in allow.parts)
+        return all(allows(space, part, original, candidate, theta) for part in allow.parts)
     if isinstance(allow, Either):
-        return any(allows(space, part, original, candidate) for part in allow.parts)
+        return any(allows(space, part, original, candidate, theta) for part in allow.parts)
     if isinstance(allow, Anything):
         return True
     if isinstance(allow, Patch):
         return _in_patch(space, allow, original, candidate)
     if isinstance(allow, Transform):
-        raise CannotMeasure("a set of transforms is not measured from candidates")
+        return theta is not None and made_by(space, allow, original, candidate, theta)
     return _in_ball(space, allow, original, candidate)
 
 

@@ -6,7 +6,7 @@ one row, or two when what was offered lies outside its set: the second is its in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any, Protocol
 
@@ -43,7 +43,8 @@ class Predicate(Protocol):
 
 @dataclass(frozen=True)
 class Facts:
-    """One row. ``x`` (*shape) is the candidate in the space's dtype, ``None`` where there is none to keep.
+    """One row. ``x`` (*shape) is the candidate in the space's dtype, ``None`` where there is none to keep; ``theta``
+    (p,) the parameters that make it, under a transform.
 
     ``decision`` is ``None`` without one (nothing offered, not evaluated, non-finite output). ``fails``: F holds under
     E, replayed; it says nothing about membership, which is ``status`` (``valid`` or ``invalid`` with ``rule``).
@@ -63,6 +64,7 @@ class Facts:
     l0: int | None = None
     distance: float | None = None
     projected: bool = False
+    theta: Values | None = None
 
     @property
     def is_witness(self) -> bool:
@@ -83,12 +85,15 @@ def recheck(
         said = f"the backend returned an array of shape {shape}, and {sets.originals.shape} was asked"
         return tuple((Facts("error", said),) for _ in range(len(sets)))
     x = candidates.x.detach().cpu().numpy()
+    theta = _parameters(candidates)
     rows: list[list[Facts]] = [[Facts("error", e) if e is not None else Facts("none")] for e in candidates.errors]
     flat = x.reshape(len(sets), -1)
     moved = (flat != sets.originals.reshape(flat.shape)).any(axis=1)
     failed = np.array([e is not None for e in candidates.errors], np.bool_)
     offered = np.flatnonzero(candidates.offered.cpu().numpy() & moved & ~failed)
-    for i, facts in zip(offered, _rows(x[offered], sets.rows(offered), evaluator, failure, offered), strict=True):
+    parameters = None if theta is None else theta[offered]
+    found = _rows(x[offered], sets.rows(offered), evaluator, failure, offered, theta=parameters)
+    for i, facts in zip(offered, found, strict=True):
         rows[i] = [facts]
     outside = np.array([i for i in offered if rows[i][0].status == "invalid"], np.int64)
     if len(outside) and sets.threat.perturbation != "universal":
@@ -100,6 +105,13 @@ def recheck(
     return tuple(tuple(unit) for unit in rows)
 
 
+def _parameters(candidates: Candidates) -> NDArray[np.float64] | None:
+    """(N, p); without as many rows as there are candidates there are none."""
+    if candidates.theta is None or candidates.theta.ndim != 2 or len(candidates.theta) != len(candidates.x):
+        return None
+    return candidates.theta.detach().to(torch.float64).cpu().numpy()
+
+
 def _rows(
     x: Values,
     sets: ThreatSet,
@@ -107,12 +119,13 @@ def _rows(
     failure: Predicate,
     units: NDArray[np.int64],
     *,
+    theta: NDArray[np.float64] | None = None,
     projected: bool = False,
 ) -> list[Facts]:
     """Rows of ``x`` (n, *shape), which belong to ``units`` of the failure predicate."""
     if not len(units):
         return []
-    membership = sets.member(x)
+    membership = sets.member(x, theta)
     finite = np.isfinite(x.reshape(len(sets), -1)).all(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
         values = x.astype(sets.domain.dtype)
@@ -122,10 +135,11 @@ def _rows(
     decisions, fails, stable = _decide(seen, evaluator, f)
     found = dict(zip(at.tolist(), zip(decisions.tolist(), fails.tolist(), stable.tolist(), strict=True), strict=True))
     distances = sets.distances(values)
-    return [
+    facts = [
         _facts(m, values[i], found.get(i), {name: float(d[i]) for name, d in distances.items()}, projected)
         for i, m in enumerate(membership)
     ]
+    return facts if theta is None else [replace(f, theta=theta[i]) for i, f in enumerate(facts)]
 
 
 def _decide(x: Tensor, evaluator: Evaluator, failure: Predicate) -> tuple[Tensor, Tensor, Tensor]:

@@ -72,6 +72,11 @@ class Resampling:
             at += 2 if part == "translate" else 1
         return tuple(found)
 
+    @property
+    def border(self) -> float:
+        """Where between two pixels others begin to count: at a whole place, or half-way for the nearest one."""
+        return 0.5 if self.interpolate == "nearest" else 0.0
+
     @cached_property
     def middle(self) -> tuple[Fraction, ...]:
         """Per coordinate the middle of its range."""
@@ -101,14 +106,25 @@ def prod2(frame: tuple[int, int]) -> int:
 
 
 def resample(how: Resampling, x: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
-    """T before it is rounded, of inputs (n, size) float64 with parameters (n, p) float64, differentiable in both:
-    (n, size), and a bound of its error (n, 1), infinite where the nearest pixel is not certain."""
-    places, error, sure = _places(how, theta.detach(), theta)
-    largest = x.detach().abs().amax(dim=1, keepdim=True).clamp(min=abs(float(how.fill)))
-    value = _interpolated(how, how.planes(x), *places).flatten(1)[:, how.order]
-    bound = largest * (0.0 if how.interpolate == "nearest" else 16 * error[:, None] + 256 * _U)
-    bound = torch.where(sure[:, None], bound, torch.inf)
-    return _values_changed(how, value, bound, theta)
+    """T before it is rounded, of inputs (n, size) float64 with parameters (n, p) float64, differentiable in both; and
+    a bound of its error, infinite where the nearest pixel is not certain: (n, size) both.
+
+    What is worked out is continuous in the place, with a slope of at most 16 times the pixels around it. Where rounding
+    may have taken a place over a pixel's border, others than those that were looked at count: then the largest of all.
+    """
+    places, error = _places(how, theta)
+    with torch.no_grad():
+        at_border = (torch.stack([(p - torch.round(p + how.border) + how.border).abs() for p in places])).amin(dim=0)
+        blurred = (at_border <= error[:, None]) & (error[:, None] > 0)
+    value, size, near = _interpolated(how, how.planes(x), *places)
+    with torch.no_grad():
+        if how.interpolate == "nearest":
+            bound = torch.where(blurred, torch.inf, 0.0)[:, None].expand_as(value)
+        else:
+            most = x.abs().amax(dim=1).clamp(min=abs(float(how.fill)))
+            around = torch.where(blurred[:, None], most[:, None, None], near)
+            bound = 256 * _U * size + 16 * error[:, None, None] * around
+    return _values_changed(how, value.flatten(1)[:, how.order], bound.flatten(1)[:, how.order], theta)
 
 
 def _values_changed(how: Resampling, value: Tensor, bound: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
@@ -118,65 +134,77 @@ def _values_changed(how: Resampling, value: Tensor, bound: Tensor, theta: Tensor
         elif part == "contrast":
             middle = torch.tensor([float(m) for m in how.middle], dtype=torch.float64)
             value = middle + (1 + theta[:, at, None]) * (value - middle)
-            bound = bound * 2 + 16 * _U * middle.abs().max()
+            bound = 2 * bound + 16 * _U * middle.abs()
         else:
             continue
-        bound = bound + 16 * _U * value.detach().abs().amax(dim=1, keepdim=True)
+        bound = bound + 16 * _U * value.detach().abs()
     return value, bound
 
 
-def _places(how: Resampling, fixed: Tensor, theta: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor, Tensor]:
-    """Where each pixel is taken from, (n, height * width) rows and columns; a bound of the error of both (n,); and
-    whether the nearest pixel is certain (n,). ``fixed`` is ``theta`` without a gradient."""
+def _places(how: Resampling, theta: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    """Where each pixel is taken from, (n, height * width) rows and columns, and a bound of the error of both (n,).
+    A part that changes nothing has no error, nor has a shift whose sums are exact."""
     height, width = how.frame
     r, c = (torch.arange(k, dtype=torch.float64) - (k - 1) / 2 for k in (height, width))
     rows, columns = (m.flatten()[None].expand(len(theta), -1) for m in torch.meshgrid(r, c, indexing="ij"))
+    fixed = theta.detach()
     reach = torch.full((len(theta),), max(height, width) / 2, dtype=torch.float64)
     error = torch.zeros_like(reach)
     for part, at in reversed(how.slots):
         t, size = theta[:, at, None], fixed[:, at]
+        more, wider = error, reach
         if part == "rotate":
             cos, sin = torch.cos(t * (pi / 180)), torch.sin(t * (pi / 180))
             rows, columns = rows * cos + columns * sin, columns * cos - rows * sin
-            error, reach = 2 * error + 64 * _U * reach, 2 * reach
+            more, wider = 2 * error + 64 * _U * reach, 2 * reach
         elif part == "translate":
+            exact = _exact_difference(rows, t) & _exact_difference(columns, theta[:, at + 1, None])
             rows, columns = rows - t, columns - theta[:, at + 1, None]
-            reach = reach + size.abs() + fixed[:, at + 1].abs()
-            error = error + 2 * _U * reach
+            wider = reach + size.abs() + fixed[:, at + 1].abs()
+            error, reach = torch.where(exact, error, error + 2 * _U * wider), wider
+            continue
         elif part == "scale":
             rows, columns = rows / (1 + t), columns / (1 + t)
-            reach = reach / (1 + size)
-            error = error / (1 + size) + 8 * _U * reach
+            wider = reach / (1 + size)
+            more = error / (1 + size) + 8 * _U * wider
         elif part == "shear":
             lean = torch.tan(size * (pi / 180)).abs()
             columns = columns - torch.tan(t * (pi / 180)) * rows
-            error = error * (1 + lean) + 128 * _U * reach * (1 + lean**2)
-            reach = reach * (1 + lean)
-    rows, columns = rows + (height - 1) / 2, columns + (width - 1) / 2
-    error = 2 * error + 8 * _U * (reach + max(height, width))
-    return (rows, columns), error, _sure(how, (rows.detach(), columns.detach()), error)
+            more, wider = error * (1 + lean) + 128 * _U * reach * (1 + lean**2), reach * (1 + lean)
+        error, reach = (torch.where(size == 0, old, new) for old, new in ((error, more), (reach, wider)))
+    middle = (height - 1) / 2, (width - 1) / 2
+    exact = _exact_difference(rows, -middle[0]) & _exact_difference(columns, -middle[1])
+    error = 2 * error + torch.where(exact, 0.0, 8 * _U * (reach + max(height, width)))
+    return (rows + middle[0], columns + middle[1]), error
 
 
-def _sure(how: Resampling, places: tuple[Tensor, Tensor], error: Tensor) -> Tensor:
-    if how.interpolate != "nearest":
-        return torch.ones(len(error), dtype=torch.bool)
-    apart = [(p + 0.5 - torch.round(p + 0.5)).abs().amin(dim=1) for p in places]
-    return (apart[0] > error) & (apart[1] > error)
+def _exact_difference(a: Tensor, b: Tensor | float) -> Tensor:
+    """Whether ``a - b`` is exact in float64, for all of each row of ``a`` (n, m): (n,)."""
+    a, b = a.detach(), torch.as_tensor(b, dtype=torch.float64).detach()
+    difference = a - b
+    other = difference - a
+    # What rounding took away (Knuth, TAOCP volume 2, section 4.2.2, theorem B).
+    return (((a - (difference - other)) - (b + other)) == 0).all(dim=1)
 
 
-def _interpolated(how: Resampling, planes: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """(n, channels, height * width) at places (n, height * width)."""
+def _interpolated(how: Resampling, planes: Tensor, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """At places (n, height * width): values, the sum of the magnitudes that make them, and the largest of these,
+    (n, channels, height * width) each."""
     height, width = how.frame
     (first_row, down), (first_column, across) = (_weights(how.interpolate, p) for p in (rows, columns))
-    total = torch.zeros_like(planes)
+    total, size, largest = (torch.zeros_like(planes) for _ in range(3))
     for i, a in enumerate(down):
         for j, b in enumerate(across):
             r, c = first_row + i, first_column + j
             inside = (r >= 0) & (r < height) & (c >= 0) & (c < width)
             at = (r.clamp(0, height - 1) * width + c.clamp(0, width - 1)).to(torch.int64)
             pixel = planes.gather(2, at[:, None].expand(-1, planes.shape[1], -1))
-            total = total + (a * b)[:, None] * torch.where(inside[:, None], pixel, float(how.fill))
-    return total
+            pixel = torch.where(inside[:, None], pixel, float(how.fill))
+            term = (a * b)[:, None] * pixel
+            total = total + term
+            size = size + term.detach().abs()
+            largest = torch.maximum(largest, pixel.detach().abs())
+    return total, size, largest
 
 
 def _weights(interpolate: str, place: Tensor) -> tuple[Tensor, Sequence[Tensor]]:

@@ -13,6 +13,7 @@ import torch
 from tmlang.audit.record import REJECTED
 from tmlang.backends.contract import Candidates, Job, Verdicts
 from tmlang.backends.failure import Failure
+from tmlang.backends.finite import made_members
 from tmlang.backends.native.arguments import whole
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Enumerate:
 
     def certify(self, job: Job) -> Verdicts:
         x, found = job.x.clone(), torch.zeros(len(job.x), dtype=torch.bool)
+        transform = job.sets.transform
+        theta = None if transform is None else torch.zeros(len(x), len(transform.most), dtype=torch.float64)
         failure = Failure.of(job.sets, job.y, job.target)
         answers = []
         with one_thread():
@@ -56,13 +59,15 @@ class Enumerate:
                 answer = _answer(job, failure, unit)
                 if answer.witness is not None:
                     x[unit], found[unit] = answer.witness, True
+                if answer.theta is not None and theta is not None:
+                    theta[unit] = answer.theta
                 answers.append(answer)
         return Verdicts(
             verdict=tuple(a.verdict for a in answers),
             margin=torch.full((len(x),), torch.nan),
             gap=0.0,
             gap_kind="proved",
-            candidates=Candidates(x, found, (None,) * len(x)),
+            candidates=Candidates(x, found, (None,) * len(x), theta=theta),
             messages=tuple(a.message for a in answers),
             sizes=tuple(a.size for a in answers),
         )
@@ -70,32 +75,38 @@ class Enumerate:
 
 @dataclass(frozen=True)
 class _Answer:
-    """Of one unit; ``size`` is 0 where the set was not listed."""
+    """Of one unit; ``size`` is 0 where the set was not listed. ``theta`` makes the witness, under a transform."""
 
     verdict: Literal["certified", "broken", "unknown", "error", "timeout"]
     size: int = 0
     message: str | None = None
     witness: Tensor | None = None
+    theta: Tensor | None = None
 
 
 def _answer(job: Job, failure: Failure, unit: int) -> _Answer:
     limit = whole(job.arguments["at_most"])
-    listed = job.sets.enumerate(unit, limit)
+    made = job.sets.transform is not None
+    pictures = made_members(job.sets, unit, limit) if made else None
+    listed = job.sets.enumerate(unit, limit) if pictures is None else pictures[0]
     if listed is None:
-        return _Answer("unknown", message=f"the set has more than {limit} inputs, or a real coordinate moves")
+        endless = "a parameter has no grid" if made else "a real coordinate moves"
+        return _Answer("unknown", message=f"the set has more than {limit} inputs, or {endless}")
     x = torch.from_numpy(listed).to(job.x.dtype)
     # A batch may round differently, so it only says where to look first.
     batch = _decisions(job, x, unit, alone=False)
     if len(batch) < len(x):
         return _Answer("timeout", len(x))
-    promising = failure.rows(torch.full((len(x),), unit))(batch, x)
-    for chosen in (x[promising][:_PROMISING], x):
-        decided = _decisions(job, chosen, unit, alone=True)
-        if len(decided) < len(chosen):
+    promising = torch.nonzero(failure.rows(torch.full((len(x),), unit))(batch, x)).flatten()
+    for at in (promising[:_PROMISING], torch.arange(len(x))):
+        decided = _decisions(job, x[at], unit, alone=True)
+        if len(decided) < len(at):
             return _Answer("timeout", len(x))
-        fails = failure.rows(torch.full((len(chosen),), unit))(decided, chosen)
+        fails = failure.rows(torch.full((len(at),), unit))(decided, x[at])
         if bool(fails.any()):
-            return _Answer("broken", len(x), witness=chosen[fails][0])
+            one = int(at[fails][0])
+            theta = None if pictures is None else torch.from_numpy(pictures[1][one])
+            return _Answer("broken", len(x), witness=x[one], theta=theta)
     if bool((decided < REJECTED).any()):
         return _Answer("error", len(x), "the object gives no decision on some input of the set")
     return _Answer("certified", len(x))
