@@ -172,5 +172,5 @@ def environment(world: World, timing: Mapping[str, Any], argv: Sequence[str] = (
         "command": list(argv),
         "unfrozen": sorted(world.files.unfrozen),
         "timing": timing,
-    }
         "tools": tools(),
+    }
