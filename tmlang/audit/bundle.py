@@ -6,7 +6,7 @@ import io
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tmlang.audit import tablefile, tensorfile
+from tmlang.audit import outputs, tablefile, tensorfile
+from tmlang.audit.outputs import OutputBounds
 from tmlang.audit.record import Record
 from tmlang.audit.schema import from_table, to_table
 from tmlang.base import canonical
@@ -35,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]{0,127}(/[A-Za-z0-9_@+=-][
 
 class Bundle:
     """Write: ``create`` (or ``resume``), then in any order ``add_text``, ``add_json``, ``add_candidates``,
-    ``write_records``; last ``seal``. Read: ``open`` (sealed bundles only unless ``sealed=False``).
+    ``add_outputs``, ``write_records``; last ``seal``. Read: ``open`` (sealed bundles only unless ``sealed=False``).
 
     Every file reaches the disk whole (temporary file, fsync, rename) or not at all, so a killed run can be resumed
     from what is there. Whatever cannot be written or read as it stands ends in a ``Stop`` (TM824, TM84x).
@@ -44,7 +45,7 @@ class Bundle:
     def __init__(self, path: Path, *, writable: bool) -> None:
         self.path = path
         self._writable = writable
-        self._last: tuple[str, tensorfile.TensorFile] | None = None
+        self._last: tuple[tuple[str, str], tensorfile.TensorFile] | None = None
 
     @classmethod
     def create(cls, path: str | Path) -> Bundle:
@@ -60,8 +61,8 @@ class Bundle:
 
     @classmethod
     def resume(cls, path: str | Path) -> Bundle:
-        """An unsealed bundle, to be continued. Half-written files are removed, and candidates whose rows were never
-        committed."""
+        """An unsealed bundle, to be continued. Half-written files are removed, and candidates and bounds of outputs
+        whose rows were never committed."""
         folder = _folder(path)
         if (folder / STATEMENT).exists():
             raise stop("TM847", f"`{folder}` is sealed, so nothing can be added to it")
@@ -69,9 +70,9 @@ class Bundle:
         for name in bundle._walk():
             if _is_leftover(name):
                 (folder / name).unlink()
-        named = {row.candidate.partition("#")[0] for row in bundle.records() if row.candidate}
+        named = {r.partition("#")[0] for row in bundle.records() for r in (row.candidate, row.outputs) if r}
         for name in list(bundle.files()):
-            if name.startswith("candidates/") and name not in named:
+            if name.startswith(("candidates/", "outputs/")) and name not in named:
                 (folder / name).unlink()
         return bundle
 
@@ -117,6 +118,12 @@ class Bundle:
         stored = {"space": space, "stored": "indices" if indices else "values"}
         self.add_bytes(name, tensorfile.write({"x": x, "original": originals}, stored))
         return tuple(f"{name}#{row}" for row in range(len(x)))
+
+    def add_outputs(self, bounds: Sequence[OutputBounds]) -> tuple[str, ...]:
+        """Commit the bounds of the outputs of N units of one model; gives the references for ``Record.outputs``."""
+        name = self._next("outputs", "safetensors")
+        self.add_bytes(name, tensorfile.write(outputs.as_tensors(bounds), {}))
+        return tuple(f"{name}#{row}" for row in range(len(bounds)))
 
     def write_records(self, records: Sequence[Record]) -> str:
         """Commit one batch of rows; gives the file's name."""
@@ -213,14 +220,24 @@ class Bundle:
 
     def candidate(self, reference: str) -> tuple[NDArray[Any], NDArray[Any], bool]:
         """(candidate, original, whether they are lattice indices) of a ``Record.candidate`` reference."""
-        name, _, row = reference.partition("#")
-        if self._last is None or self._last[0] != name:
-            self._last = name, self.candidates(name)
-        file = self._last[1]
-        if not row.isdigit() or int(row) >= len(file.tensors["x"]):
-            raise stop("TM844", f"there is no candidate `{reference}`")
-        i = int(row)
+        file, i = self._row(reference, self.candidates)
         return file.tensors["x"][i], file.tensors["original"][i], file.metadata["stored"] == "indices"
+
+    def outputs(self, reference: str) -> OutputBounds:
+        """The bounds of a ``Record.outputs`` reference."""
+        file, i = self._row(reference, self.output_file)
+        return OutputBounds(**{name: array[i] for name, array in file.tensors.items()})
+
+    def _row(self, reference: str, read: Callable[[str], tensorfile.TensorFile]) -> tuple[tensorfile.TensorFile, int]:
+        """The file that a reference names, and the row in it. The last file is kept: rows come in its order."""
+        name, _, row = reference.partition("#")
+        key = (read.__name__, name)
+        if self._last is None or self._last[0] != key:
+            self._last = key, read(name)
+        file = self._last[1]
+        if not row.isdigit() or int(row) >= min(len(a) for a in file.tensors.values()):
+            raise stop("TM844", f"there is no `{reference}` in the bundle")
+        return file, int(row)
 
     def candidates(self, name: str) -> tensorfile.TensorFile:
         """A file of candidates: ``x`` and ``original`` of one shape, ``space`` and ``stored`` in its metadata."""
@@ -234,6 +251,13 @@ class Bundle:
         if x.shape != original.shape or x.dtype != original.dtype or x.ndim < 2:
             raise stop("TM842", f"`{name}`: candidates and originals differ in shape or kind")
         return file
+
+    def output_file(self, name: str) -> tensorfile.TensorFile:
+        """A file of bounds of outputs: arrays ``lower <= least <= greatest <= upper`` (N, K), float64."""
+        try:
+            return outputs.checked(tensorfile.read(self.read_bytes(name)))
+        except tensorfile.TensorFileError as error:
+            raise stop("TM842", f"`{name}` is not read: {error}") from error
 
     def statement(self) -> dict[str, Any]:
         """The statement, its form checked; TM840 where there is none."""

@@ -99,3 +99,5 @@ class Record:
     """Of a clean row: the label was reviewed (``truth: reviewed``)."""
     label_kept: bool | None = None
     """Of a witness: a reviewer judged that the label still holds for the candidate."""
+    outputs: str | None = None
+    """Of a certificate that bounds every output: ``<file>#<row>`` of these bounds (``audit.outputs``)."""

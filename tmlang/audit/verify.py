@@ -16,6 +16,7 @@ from tmlang.audit.claims import judge_plan
 from tmlang.audit.consistency import row_faults
 from tmlang.audit.draws import confidence_note
 from tmlang.audit.identity import checked_run, example_faults, identity_faults, lock_faults, lock_of
+from tmlang.audit.output_faults import output_faults
 from tmlang.audit.record import Record
 from tmlang.audit.recount import Number, Only, Units, shift_counts, threat_counts
 from tmlang.audit.rejudge import (
@@ -94,6 +95,9 @@ def audit(path: str | Path) -> Audit:
         # The words beside numbers that hold are of no road of their own: those of the writer are compared.
         found.faults.append(Fault("TM845", "columns.json words units, notes, gaps or grounds otherwise than tmc does"))
     found.faults += [Fault("TM846", text) for text in _candidates(bundle, plan, rows, found)]
+    found.faults += [Fault("TM849", text) for text in output_faults(bundle, raw, rows)]
+    if bounded := sum(row.outputs is not None for row in rows):
+        found.checked.append(f"bounds of outputs of {bounded} certificates, against margins, decisions and each other")
     found.unchecked += NEVER_CHECKED
     return found
 

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 import torch
 
+from tmlang.audit.outputs import OutputBounds
 from tmlang.backends.asserted import Asserted
 from tmlang.backends.contract import Candidates, Job, Verdicts
 from tmlang.backends.folding import rounding_gap
@@ -19,11 +20,13 @@ from tmlang.meaning.values import Quantity
 
 @dataclass
 class Answer:
-    """Of one unit: a verdict, why, and an input (*shape) that may fail."""
+    """Of one unit: a verdict, why, an input (*shape) that may fail, and bounds of its outputs where they were asked
+    for."""
 
     word: Literal["certified", "broken", "unknown", "error", "timeout"]
     message: str | None = None
     x: np.ndarray | None = None
+    outputs: OutputBounds | None = None
 
 
 def gap_of(job: Job, asked: Question) -> float:
@@ -48,4 +51,6 @@ def verdicts(job: Job, answers: Sequence[Answer], gap: float, margin: float) -> 
     offered = torch.tensor([a.x is not None for a in answers])
     proved = torch.tensor([margin if a.word == "certified" else torch.nan for a in answers], dtype=torch.float64)
     words, messages = tuple(a.word for a in answers), tuple(a.message for a in answers)
-    return Verdicts(words, proved, gap, "assumed", Candidates(x, offered, (None,) * len(answers)), messages)
+    outputs = tuple(a.outputs for a in answers)
+    found = Candidates(x, offered, (None,) * len(answers))
+    return Verdicts(words, proved, gap, "assumed", found, messages, outputs=outputs if any(outputs) else ())

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from tmlang.audit.outputs import OutputBounds
 from tmlang.backends import lirpa_shims
 from tmlang.backends.contract import BackendRefusal, Job, Verdicts
 from tmlang.backends.folding import Folded, fold, rounding_gap
@@ -38,7 +39,8 @@ Tensor = torch.Tensor
 @dataclass(frozen=True)
 class Problem:
     """What is to be bounded. ``x``, ``low``, ``high`` (N, *shape) float64; ``ball`` (norm, radius) where a whole ball
-    is taken in place of the box; ``rows`` (N, M, K): per unit the differences of scores that must be positive."""
+    is taken in place of the box; ``rows`` (N, M, K): per unit the differences of scores that must be positive, and
+    behind these ``differences`` every score and its negative, where the outputs are bounded too."""
 
     folded: Folded
     x: Tensor
@@ -46,13 +48,14 @@ class Problem:
     high: Tensor
     ball: tuple[float, float] | None
     rows: Tensor
+    differences: int
 
     def margins(self, scores: Tensor) -> Tensor:
-        """(N, M) margins of scores (N, K)."""
+        """(N, M) values of the rows at scores (N, K)."""
         return torch.einsum("nmk,nk->nm", self.rows, scores.double())
 
     def bounds(self, bounded: Any, method: str, units: Tensor) -> Tensor:
-        """(len(units), M) proved lower bounds of margins in real arithmetic."""
+        """(len(units), M) proved lower bounds of the rows in real arithmetic."""
         library = lirpa_shims.load()
         if self.ball is None:
             region = library.PerturbationLpNorm(norm=math.inf, x_L=self.low[units], x_U=self.high[units])
@@ -84,12 +87,14 @@ class LinearBounds:
             with lirpa_shims.in_double():
                 lower = self._lower(problem, job.deadline)
             done = ~lower.isnan().any(dim=1)
-            _plausible(job, problem, network, lower, gap, done)
-        worst = torch.where(done, lower.amin(dim=1), math.nan)
+            reached = _plausible(job, problem, network, lower, gap, done)
+        worst = torch.where(done, lower[:, : problem.differences].amin(dim=1), math.nan)
         words = [
             "timeout" if not d else "certified" if w > gap else "unknown" for d, w in zip(done, worst, strict=True)
         ]
-        return Verdicts(tuple(words), worst, gap, "assumed", messages=(None,) * len(words))  # type: ignore[arg-type]
+        outputs = _outputs(problem, lower, reached) if job.arguments.get("outputs") else ()
+        told = (None,) * len(words)
+        return Verdicts(tuple(words), worst, gap, "assumed", messages=told, outputs=outputs)  # type: ignore[arg-type]
 
     def _lower(self, problem: Problem, deadline: float | None) -> Tensor:
         """(N, M) lower bounds, NaN where the deadline came first."""
@@ -139,7 +144,10 @@ def _problem(job: Job, folded: Folded) -> Problem:
     else:
         others = torch.tensor([[j for j in range(classes) if j != y] for y in job.y.tolist()])
         rows = unit[job.y][:, None] - unit[others]
-    return Problem(folded, job.x.double(), low, high, _whole_ball(job), rows)
+    differences = rows.shape[1]
+    if job.arguments.get("outputs"):
+        rows = torch.cat([rows, torch.cat([unit, -unit]).expand(len(rows), -1, -1)], dim=1)
+    return Problem(folded, job.x.double(), low, high, _whole_ball(job), rows, differences)
 
 
 def _whole_ball(job: Job) -> tuple[float, float] | None:
@@ -154,21 +162,42 @@ def _whole_ball(job: Job) -> tuple[float, float] | None:
     return (1.0 if ball.norm == "l1" else 2.0), radius
 
 
-def _plausible(job: Job, problem: Problem, network: nn.Module, lower: Tensor, gap: float, done: Tensor) -> None:
-    """Raise when a bound is contradicted at a point of the set: in real arithmetic (float64, to its own rounding), or
-    in the object's by more than the gap. A bound that did not widen with the set is contradicted as well."""
+def _plausible(job: Job, problem: Problem, network: nn.Module, lower: Tensor, gap: float, done: Tensor) -> Tensor:
+    """(N, M) the least value of every row at the points of the set that were looked at, infinite without one.
+
+    Raises :class:`BackendRefusal` when a bound is contradicted at a point: in real arithmetic (float64, to its own
+    rounding), or in the object's by more than the gap. A bound that did not widen with the set is contradicted as well.
+    """
     rounding = 1e-9 * (1 + lower.abs())
+    least = torch.full_like(lower, math.inf)
     for points in _points(job, problem):
-        inside = torch.from_numpy(np.ascontiguousarray(job.sets.project(points.numpy()).x))
+        moved = job.sets.project(points.numpy())
+        inside = torch.from_numpy(np.ascontiguousarray(moved.x))
         real = problem.margins(problem.folded.scores(inside))
         computed = problem.margins(network(inside)[:, : len(problem.folded.offset)])
         below = (real < lower - rounding) | (computed < lower - gap)
         if bool((below & done[:, None]).any()):
             raise BackendRefusal("auto-LiRPA's bound is contradicted by a point of the set")
+        least = torch.where(torch.from_numpy(moved.inside)[:, None], least.minimum(real), least)
+    return least
+
+
+def _outputs(problem: Problem, lower: Tensor, least: Tensor) -> tuple[OutputBounds | None, ...]:
+    """Bounds of the outputs from the last rows. ``lower``, ``least`` (N, M): proved, and reached, of every row."""
+    found: list[OutputBounds | None] = []
+    # A bound that is exact may lie above what was reached by its rounding: it is lowered to it.
+    ends = torch.stack([lower.minimum(least), least])[:, :, problem.differences :]
+    for own in ends.unbind(dim=1):
+        below, above = own.chunk(2, dim=1)
+        arrays = (below[0], below[1], -above[1], -above[0])
+        told = OutputBounds(*(a.numpy().copy() for a in arrays))
+        found.append(told if bool(own.isfinite().all()) else None)
+    return tuple(found)
 
 
 def _points(job: Job, problem: Problem) -> list[Tensor]:
-    """Inputs (N, *shape) to look at: two uniform draws, two corners, and the corner where the worst margin points."""
+    """Inputs (N, *shape) to look at: two uniform draws, two corners, the corner where the worst margin points, and for
+    bounds of outputs the originals and the corners where every row points."""
     low, high = torch.from_numpy(job.sets.lower), torch.from_numpy(job.sets.upper)
     uniform = [low + (high - low) * torch.rand_like(low) for _ in range(2)]
     corners = [torch.where(torch.rand_like(low) < 0.5, low, high) for _ in range(2)]
@@ -176,4 +205,16 @@ def _points(job: Job, problem: Problem) -> list[Tensor]:
         x = job.x.double().requires_grad_()
         worst = problem.margins(problem.folded.scores(x)).amin(dim=1).sum()
         (slope,) = torch.autograd.grad(worst, x)
-    return [*uniform, *corners, torch.where(slope > 0, low, high)]
+    return [*uniform, *corners, torch.where(slope > 0, low, high), *_ends(problem, low, high)]
+
+
+def _ends(problem: Problem, low: Tensor, high: Tensor) -> list[Tensor]:
+    """The originals, and per row behind the differences the corner to which it falls from there."""
+    if problem.rows.shape[1] == problem.differences:
+        return []
+    with torch.enable_grad():
+        x = problem.x.clone().requires_grad_()
+        scores = problem.folded.scores(x)
+        slopes = [torch.autograd.grad(s.sum(), x, retain_graph=True)[0] for s in scores.unbind(dim=1)]
+    corners = [torch.where(side * s > 0, low, high) for s in slopes for side in (1, -1)]
+    return [problem.x.to(low.dtype), *corners]

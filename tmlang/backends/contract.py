@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
+    from tmlang.audit.outputs import OutputBounds
     from tmlang.backends.domain import Domain
     from tmlang.backends.oracle import Oracle
     from tmlang.backends.threatset import ThreatSet
@@ -128,7 +129,8 @@ class Verdicts:
     the difference to the evaluator's arithmetic that ``margin`` must exceed, or ``None`` when nothing is claimed.
     ``gap_kind``: ``proved``, ``assumed`` or ``none``. ``certified`` here is the backend's claim; the runner withdraws
     it when a valid witness contradicts it. ``sizes``: |S| for an enumeration, else empty. ``trials``: what a
-    probabilistic certificate rests on, else empty.
+    probabilistic certificate rests on, else empty. ``outputs``: proved bounds of every output, where the
+    stage was asked for them: per unit or ``None``, else empty.
     """
 
     verdict: tuple[Literal["certified", "broken", "unknown", "error", "timeout"], ...]
@@ -139,6 +141,7 @@ class Verdicts:
     messages: tuple[str | None, ...] = ()
     sizes: tuple[int, ...] = ()
     trials: tuple[Trial | None, ...] = ()
+    outputs: tuple[OutputBounds | None, ...] = ()
 
 
 class Search(Protocol):

@@ -15,17 +15,20 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from tmlang.audit.outputs import OutputBounds
 from tmlang.backends.answers import Answer, gap_of, seconds, verdicts
+from tmlang.backends.asserted import Asserted
 from tmlang.backends.contract import BackendRefusal, Job, Verdicts
 from tmlang.backends.library import isolated
 from tmlang.backends.marabou_onnx import SMOOTH, export
+from tmlang.backends.marabou_outputs import Ends
 from tmlang.backends.marabou_process import Dead, Marabou
 from tmlang.backends.polyhedra import Polyhedron, Question, question
 from tmlang.backends.probing import falsify, probes
@@ -60,7 +63,7 @@ class Query:
                 operations, scale = export(asked.folded.body, job.x[:1].double(), path)
                 with Marabou(path, int(job.arguments["memory"])) as solver:
                     run = _Run(job, asked, solver, 2 * gap, scale, smooth=bool(operations & SMOOTH))
-                    answers = [run.unit(i) for i in range(len(job.x))]
+                    answers = [run.answer(i) for i in range(len(job.x))]
         return verdicts(job, answers, gap, 2 * gap)
 
 
@@ -89,27 +92,66 @@ class _Run:
         wider = np.where((self.high - self.low < 2 * NARROW) & (high - low >= NARROW), NARROW, 0)
         self.low, self.high = self.low - wider, self.high + wider
 
-    def unit(self, i: int) -> Answer:
-        """Whatever the process does is an outcome of the unit."""
+    def answer(self, i: int) -> Answer:
+        """Whatever the process does is an outcome of the unit. What time the verdict leaves, bounds may take."""
         limit = seconds(self.job)
         if limit <= 0:
             return Answer("timeout", "timeout")
-        width = self.high[i] - self.low[i]
-        moving = np.concatenate([width, width * self.scale.numpy()])[np.tile(width > 0, 2)]
-        if not len(moving):
-            return Answer("unknown", "nothing moves in this box")
-        if moving.min() < NARROW:
-            return Answer(
-                "unknown", f"the box is {moving.min():.3g} wide in a coordinate: not believed below {NARROW:g}"
-            )
+        end = time.monotonic() + limit
+        answer = self._verdict(i, end)
+        tolerance = self.job.arguments.get("outputs")
+        if tolerance is None or answer.word in ("error", "timeout"):
+            return answer
+        bounds, lack = self._outputs(i, float(tolerance), end)
+        return replace(answer, message="; ".join(filter(None, (answer.message, lack))) or None, outputs=bounds)
+
+    def _verdict(self, i: int, end: float) -> Answer:
+        """Of one unit, before ``end`` (``time.monotonic``)."""
+        if (why := self._unbelieved(i)) is not None:
+            return Answer("unknown", why)
         found = falsify(self.asked, self.job, i)
         if found is not None:
             return Answer("broken", "found by the search in front of the solver", found)
         try:
             self._same_network()
-            return self._decided(i, time.monotonic() + limit)
+            return self._decided(i, end)
         except Dead as dead:
             return Answer("timeout" if dead.killed else "error", str(dead))
+
+    def _outputs(self, i: int, tolerance: float, end: float) -> tuple[OutputBounds | None, str | None]:
+        """Bounds of the outputs by the same questions as the verdict, believed under the same conditions."""
+        if self.smooth:
+            return None, "no bounds of outputs: the solver's proofs on sigmoid and tanh are not believed"
+        if self._unbelieved(i) is not None:
+            return None, None
+        if isinstance(self.job.oracle.opened()[0], Asserted):
+            return None, "the outputs of a property are not bounded"
+
+        def answers(row: Tensor, level: float) -> np.ndarray | bool | None:
+            left = end - time.monotonic()
+            if left <= 0:
+                return None
+            part = Polyhedron(row[None], torch.tensor([-level], dtype=torch.float64))
+            answer = self.solver.ask(self._request(i, part, self.margin, left), left)
+            if answer.get("code") == "sat":
+                return self._inside(i, answer["x"])[0]
+            return False if answer.get("code") == "unsat" else None
+
+        try:
+            self._same_network()
+            return Ends(self.job, self.asked.folded, i, tolerance, answers).bounds()
+        except Dead as dead:
+            return None, f"no bounds of outputs: {dead}"
+
+    def _unbelieved(self, i: int) -> str | None:
+        """Why nothing that the solver says of the box would be believed, if so."""
+        width = self.high[i] - self.low[i]
+        moving = np.concatenate([width, width * self.scale.numpy()])[np.tile(width > 0, 2)]
+        if not len(moving):
+            return "nothing moves in this box"
+        if moving.min() < NARROW:
+            return f"the box is {moving.min():.3g} wide in a coordinate: not believed below {NARROW:g}"
+        return None
 
     def _same_network(self) -> None:
         """Raise :class:`BackendRefusal` unless Marabou computes what the folded object does at several points."""

@@ -5,6 +5,8 @@ No substitute for an attack: it is there so that an ``unsat`` or a bound that a 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 import torch
 
@@ -12,6 +14,8 @@ from tmlang.backends.contract import Job
 from tmlang.backends.polyhedra import Question
 
 Tensor = torch.Tensor
+Height = Callable[[Tensor], Tensor]
+"""Of points (n, *shape): how high each lies (n,)."""
 
 DRAWS = 256
 STARTS = 16
@@ -26,24 +30,47 @@ def probes(job: Job, unit: int, draws: int = 4) -> Tensor:
 
 
 def falsify(asked: Question, job: Job, unit: int) -> np.ndarray | None:
-    """A member (*shape) of a unit's set whose scores, in float64, lie in a polyhedron of F; ``None`` if none was seen.
+    """A member (*shape) of a unit's set whose scores, in float64, lie in a polyhedron of F; ``None`` without one."""
+    best = None
+    for at in _ascent(job, unit, lambda x: _slack(asked, unit, x)):
+        if (best is None or bool((_slack(asked, unit, at) > 0).any())) and (
+            found := member(asked, job, unit, at)
+        ) is not None:
+            return found
+        best = at
+    assert best is not None
+    return member(asked, job, unit, best, closed=True)
+
+
+def ascend(job: Job, unit: int, height: Height) -> Tensor:
+    """Points (n, *shape) of a unit's box where ``height`` is great: the original, and where ascent begins and ends."""
+    stages = list(_ascent(job, unit, height))
+    return torch.cat([job.x[unit : unit + 1].double(), stages[0], stages[-1]])
+
+
+def _ascent(job: Job, unit: int, height: Height) -> Iterator[Tensor]:
+    """The best of some points, and where they stand after every step.
 
     Ascent is by signs of gradients in steps that are shares of the box, so the units of the coordinates do not matter.
     """
     low, high = _box(job, unit)
     x = probes(job, unit, DRAWS)
-    best = x[_slack(asked, unit, x).topk(min(STARTS, len(x))).indices]
-    if (found := member(asked, job, unit, best)) is not None:
-        return found
+    best = x[height(x).topk(min(STARTS, len(x))).indices]
+    yield best
     for k in range(STEPS):
         with torch.enable_grad():
             at = best.detach().requires_grad_()
-            (slope,) = torch.autograd.grad(_slack(asked, unit, at).sum(), at)
+            (slope,) = torch.autograd.grad(height(at).sum(), at)
         share = 0.25 * (1 - k / STEPS) ** 2
         best = (best + share * (high - low) * slope.sign()).clamp(min=low, max=high)
-        if bool((_slack(asked, unit, best) > 0).any()) and (found := member(asked, job, unit, best)) is not None:
-            return found
-    return member(asked, job, unit, best, closed=True)
+        yield best
+
+
+def inside(job: Job, unit: int, x: Tensor) -> Tensor:
+    """Those of ``x`` (n, *shape) that can be moved into a unit's set, moved there: (m, *shape) float64."""
+    sets = job.sets.rows([unit] * len(x))
+    moved = sets.project(x.numpy().astype(sets.originals.dtype))
+    return torch.from_numpy(moved.x[moved.inside]).double()
 
 
 def _box(job: Job, unit: int) -> tuple[Tensor, Tensor]:

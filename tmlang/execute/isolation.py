@@ -8,16 +8,19 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from tmlang.audit.outputs import OutputBounds
 from tmlang.audit.record import Record
 from tmlang.execute.rows import Effort
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What a row keeps: the index of its unit, and the candidate (*shape) if it is worth keeping."""
+    """What a row keeps: the index of its unit, the candidate (*shape) if it is worth keeping, and proved bounds of the
+    outputs."""
 
     unit: int
     x: np.ndarray | None
+    outputs: OutputBounds | None = None
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,8 @@ class RunFolder:
         return cls(bundle if sealed else _with(bundle, first), sealed=sealed)
 
     def commit(self, batch: Batch, originals: np.ndarray, space: Space, indices: Any) -> list[Record]:
-        """Write a batch: the candidates that its rows keep, beside their originals, then the rows, which name them.
+        """Write a batch: the candidates that its rows keep, beside their originals, and bounds of outputs; then the
+        rows, which name them.
 
         ``indices``: gives lattice indices (n, *shape) of values, or ``None`` for a real space; what lies off the
         lattice is stored as values.
@@ -116,6 +117,10 @@ class RunFolder:
             names = self.bundle.add_candidates(x, start, space=space.name, indices=as_indices)
             for i, name in zip(members, names, strict=True):
                 rows[i] = replace(rows[i], candidate=name)
+        proved = {i: keep.outputs for i, keep in enumerate(batch.kept) if keep.outputs is not None}
+        if proved:
+            for i, name in zip(proved, self.bundle.add_outputs(list(proved.values())), strict=True):
+                rows[i] = replace(rows[i], outputs=name)
         self.bundle.write_records(rows)
         return rows
 

@@ -18,6 +18,7 @@ from tmlang.audit.identity import checked_run
 from tmlang.audit.record import CLEAN_STAGE, Record
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.arena import Arena, make_arena
+from tmlang.execute.enclosed import beyond, scores_of
 from tmlang.execute.received import as_values
 from tmlang.execute.world import World
 from tmlang.meaning.threats import Shift
@@ -73,9 +74,11 @@ def replay_all(bundle: Bundle, world: World) -> Replayed:
         if (why := _not_one_decision(world, arena)) is not None:
             found.unchecked.append(f"the decisions of {evaluation.name}: {why}")
             continue
-        for again in _replayed(bundle, arena, own):
-            found.inputs += 1
+        saved = list(_replayed(bundle, arena, own))
+        found.inputs += len(saved)
+        for again in saved:
             found.faults += [f"{evaluation.name}, {again.row.unit}: {fault}" for fault in _faults(again, arena)]
+        found.faults += [f"{evaluation.name}, {fault}" for fault in _output_faults(bundle, arena, own, saved)]
         found.clean += len(arena.units)
     found.faults += list(_object_faults(world, run["models"]))
     return found
@@ -136,6 +139,26 @@ def _faults(again: Again, arena: Arena) -> Iterator[str]:
     here = next((i for i, u in enumerate(arena.units) if u.id == row.unit), None)
     if here is not None and not np.array_equal(arena.x[here].numpy(), again.start):
         yield f"the original beside the input of {row.stage} is not that of the data"
+
+
+def _output_faults(bundle: Bundle, arena: Arena, rows: Sequence[Record], saved: Sequence[Again]) -> Iterator[str]:
+    """Bounds of outputs that the model's scores leave: of the original, or of a saved input in the set."""
+    originals = arena.x.numpy()
+    members = dict(zip((u.id for u in arena.units), arena.sets.inside(originals).tolist(), strict=True))
+    at = {u.id: i for i, u in enumerate(arena.units)}
+    points = {unit: [originals[at[unit]]] if inside else [] for unit, inside in members.items()}
+    for again in saved:
+        if again.row.within_scope is True and again.row.unit in points:
+            points[again.row.unit].append(again.point)
+    for row in rows:
+        if row.outputs is None or row.gap is None or row.branch is not None or not points.get(row.unit):
+            continue
+        bounds = bundle.outputs(row.outputs)
+        scores = scores_of(arena.attacked.evaluator, np.stack(points[row.unit]), len(bounds.lower))
+        outside = [k for own in scores if (k := beyond(bounds, row.gap, own)) is not None]
+        if outside:
+            name = arena.attacked.model.classes[outside[0]]
+            yield f"{row.unit}: output {name} of an input of the set lies outside the bounds that {row.stage} proved"
 
 
 def _object_faults(world: World, models: Mapping[str, Any]) -> Iterator[str]:

@@ -19,6 +19,7 @@ from tmlang.backends.shared import is_shared
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.arena import Arena
 from tmlang.execute.confirm import Confirmed
+from tmlang.execute.enclosed import disbelief
 from tmlang.execute.guard import check_steady, guarded
 from tmlang.execute.isolation import Batch, Fault, Kept, Piece, fault_of
 from tmlang.execute.jobs import JobMaker, Searched
@@ -88,6 +89,8 @@ class StageRun:
             return Fault("error", f"{name} returned a {type(outcome).__name__}", final=True)
         if isinstance(outcome, Candidates) and searched.job.fit is not None and not _one_for_all(outcome, searched.job):
             return Fault("error", f"what {name} offers is not made of one perturbation", final=True)
+        if isinstance(outcome, Verdicts) and (why := disbelief(outcome, searched.job, searched.attacked.evaluator)):
+            return Fault("error", f"{name} is not believed: {why}", final=True)
         return outcome
 
     def _decided(
@@ -215,7 +218,10 @@ class StageRun:
             self._verdict(row, unit[0], verdicts, k)
             for k, (row, unit) in enumerate(zip(batch.rows, facts, strict=True))
         ]
-        return replace(batch, rows=tuple(rows))
+        if not verdicts.outputs:
+            return replace(batch, rows=tuple(rows))
+        keeps = (replace(keep, outputs=own) for keep, own in zip(batch.kept, verdicts.outputs, strict=True))
+        return Batch(tuple(rows), tuple(keeps))
 
     def _verdict(self, row: Record, facts: Facts, verdicts: Verdicts, k: int) -> Record:
         """``row`` with the prover's verdict; a counterexample that does not replay leaves ``unknown``."""

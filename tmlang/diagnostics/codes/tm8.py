@@ -26,6 +26,7 @@ RULES = (
     Rule("TM846", "a candidate is not what its record says"),
     Rule("TM847", "a sealed bundle is not written to"),
     Rule("TM848", "the model does not do what was recorded"),
+    Rule("TM849", "the bounds of an output do not hold"),
     Rule("TM850", "the plan is not what its spec asks for"),
     Rule("TM851", "a page of the bundle does not follow from the rest"),
     # A run under a lock.

@@ -1,0 +1,50 @@
+"""Bounds of outputs against what the object gives: at the originals when they are proved, and again in an audit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from tmlang.audit.outputs import OutputBounds
+from tmlang.backends.contract import Job, Verdicts
+from tmlang.execute.evaluator import Evaluator
+
+
+def beyond(bounds: OutputBounds, gap: float, scores: np.ndarray) -> int | None:
+    """A class whose score (K,) at an input of the set lies outside its bounds by more than the gap, if there is one."""
+    outside = ~((scores >= bounds.lower - gap) & (scores <= bounds.upper + gap))
+    return int(np.argmax(outside)) if bool(outside.any()) else None
+
+
+def scores_of(evaluator: Evaluator, x: np.ndarray, classes: int) -> np.ndarray:
+    """(N, K) float64 scores of inputs (N, *shape) under the reference evaluator."""
+    outputs: np.ndarray = evaluator.outputs(torch.from_numpy(x))[:, :classes].double().numpy()
+    return outputs
+
+
+def disbelief(verdicts: Verdicts, job: Job, evaluator: Evaluator) -> str | None:
+    """Why the bounds of outputs that an adapter gives cannot be believed, if so."""
+    told = verdicts.outputs
+    if not told:
+        return None
+    if len(told) != len(job.x):
+        return f"it bounds the outputs of {len(told)} of {len(job.x)} units"
+    classes = len(evaluator.decision.model.classes)
+    wrong = [fault for b in told if b is not None and (fault := b.fault(classes)) is not None]
+    return wrong[0] if wrong else _contradicted(told, verdicts.gap, job, evaluator)
+
+
+def _contradicted(told: Sequence[OutputBounds | None], gap: float | None, job: Job, evaluator: Evaluator) -> str | None:
+    """The first original of its set whose scores lie elsewhere; nothing can be said of float scores without a gap."""
+    x = job.x.numpy()
+    at = [i for i, inside in enumerate(job.sets.inside(x)) if inside and told[i] is not None]
+    if gap is None or not at:
+        return None
+    for i, scores in zip(at, scores_of(evaluator, x[at], len(evaluator.decision.model.classes)), strict=True):
+        bounds = told[i]
+        if bounds is not None and (k := beyond(bounds, gap, scores)) is not None:
+            name = evaluator.decision.model.classes[k]
+            return f"output {name} of an original lies outside the bounds that were proved of it"
+    return None
