@@ -126,7 +126,7 @@ def test_of_several_balls_the_least_one_is_enough():
     assert len(faults(drawn(N), allow={"is": "Both", "parts": [{"is": "Anything"}]})) == 1
 
 
-# How sure they are together ----------------------------------------------------------------------------------------------
+# How sure they are together ------------------------------------------------------------------------------------------
 
 
 def several():
