@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,25 @@ def test_a_phone_shows_the_first_page_without_scrolling_aside(opened: Any) -> No
         assert opened.locator(selector).evaluate("box => box.scrollWidth <= box.clientWidth"), selector
     told = opened.locator("#overview tbody td").all()
     assert all(cell.bounding_box()["x"] + cell.bounding_box()["width"] <= 360 for cell in told)
+
+
+def test_in_the_frame_of_a_notebook_it_stays_in_its_frame(browser: Any, written: Path, tmp_path: Path) -> None:
+    """Links lead within the frame, whose address is the notebook's, and no origin is lent to it."""
+    framed = f'<iframe sandbox="allow-scripts" srcdoc="{escape(written.read_text())}"></iframe>'
+    (tmp_path / "notebook.html").write_text(f"<title>notebook</title>{framed}")
+    shown, said, moved = browser.new_page(), [], []
+    shown.on("pageerror", lambda error: said.append(str(error)))
+    shown.goto((tmp_path / "notebook.html").as_uri())
+    inner = shown.frames[-1]
+    inner.locator("section.examples tbody tr").first.wait_for()
+    shown.on("framenavigated", lambda frame: moved.append(frame.url))
+    inner.get_by_role("link", name="not tested").click()
+    assert inner.evaluate("scrollY") > 0
+    inner.get_by_role("link", name="open it").click()
+    assert inner.get_by_role("dialog").get_by_role("heading", name="u000").is_visible()
+    inner.get_by_role("button", name="close").click()
+    assert (said, moved, inner.url) == ([], [], "about:srcdoc")
+    shown.close()
 
 
 def test_hostile_names_stay_text(opened: Any) -> None:

@@ -107,6 +107,6 @@ def test_a_notebook_is_redrawn_and_a_terminal_is_left_alone(monkeypatch: pytest.
 def test_the_report_stands_in_a_frame_of_its_own(tmp_path: Path) -> None:
     evidence = tm.run(ROOT / "specs" / "sensor" / "sensor.tm", out=tmp_path / "<run>")
     shown = evidence._repr_html_()
-    assert shown.startswith('<iframe title="')
+    assert shown.startswith('<iframe sandbox="allow-scripts" title="')
     assert shown.count("<") == 2  # the frame's own tags: its page is escaped
     assert shown.endswith('"></iframe>')

@@ -115,7 +115,8 @@ class Evidence:
 
     def _repr_html_(self) -> str:
         title, style = escape(str(self.path)), "width:100%;height:40em;border:1px solid #8888"
-        return f'<iframe title="report of {title}" style="{style}" srcdoc="{escape(self.html())}"></iframe>'
+        frame = f'<iframe sandbox="allow-scripts" title="report of {title}" style="{style}"'
+        return f'{frame} srcdoc="{escape(self.html())}"></iframe>'
 
 
 def open(path: str | Path) -> Evidence:

@@ -31,6 +31,10 @@ class Refused(Stop):
     def __str__(self) -> str:
         return "\n" + render.text(self.diagnostics, self._sources)
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the diagnostics, and none of our frames."""
+        return render.text(self.diagnostics, self._sources).splitlines()
+
 
 @dataclass(frozen=True, slots=True)
 class Front:
@@ -148,7 +152,7 @@ def preformatted(text: str) -> str:
     """``text`` for a notebook, as it stands."""
     from html import escape
 
-    return f"<pre>{escape(text)}</pre>"
+    return f'<pre style="font-family:monospace;line-height:1.3">{escape(text)}</pre>'
 
 
 def _counted(counts: Sequence[tuple[int, str]]) -> str:

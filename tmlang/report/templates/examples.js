@@ -13,6 +13,9 @@
   const short = (x) => (x === null ? "—" : String(Number(x.toPrecision(4))));
   const natural = new Intl.Collator("en", { numeric: true });
   const tables = new Map();
+  /* In the frame of a notebook an address is that of the notebook: it is neither followed nor changed. */
+  const framed = location.protocol === "about:";
+  const address = (hash) => { if (!framed) history.replaceState(null, "", hash || location.pathname + location.search); };
 
   class Examples {
     constructor(section) {
@@ -162,12 +165,12 @@
     dialog.querySelector(".previous").disabled = owner.opened <= 0;
     dialog.querySelector(".next").disabled = owner.opened >= owner.kept.length - 1;
     if (!dialog.open) dialog.showModal();
-    history.replaceState(null, "", `#example/${owner.key}/${encodeURIComponent(row.unit)}`);
+    address(`#example/${owner.key}/${encodeURIComponent(row.unit)}`);
   }
   dialog.querySelector(".previous").addEventListener("click", () => current.open(current.opened - 1));
   dialog.querySelector(".next").addEventListener("click", () => current.open(current.opened + 1));
   dialog.querySelector(".close").addEventListener("click", () => dialog.close());
-  dialog.addEventListener("close", () => history.replaceState(null, "", location.pathname + location.search));
+  dialog.addEventListener("close", () => address(""));
   dialog.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (step && current.kept[current.opened + step]) current.open(current.opened + step);
@@ -181,9 +184,13 @@
       owner.choose(link.dataset.fates ? link.dataset.fates.split(" ").filter((f) => owner.present.has(f)) : null);
     });
   for (const link of document.querySelectorAll("a[href^='#']"))
-    link.addEventListener("click", () => {
-      const details = document.querySelector(`[id="${link.hash.slice(1)}"]`)?.closest("details");
+    link.addEventListener("click", (event) => {
+      const target = document.getElementById(link.hash.slice(1)), details = target?.closest("details");
       if (details) details.open = true;
+      if (framed) {
+        event.preventDefault();
+        target?.scrollIntoView();
+      }
     });
   const reveal = (key, unit) => {
     const owner = tables.get(key), place = () => owner.kept.findIndex((r) => r.unit === unit);
