@@ -43,7 +43,7 @@ def loads(data: bytes, *, limit: int = MAX_BYTES) -> Any:
             object_pairs_hook=_no_repetition,
             parse_constant=_no_constant,
             parse_float=_finite,
-            parse_int=_safe,
+            parse_int=_whole,
         )
     except NotCanonical:
         raise
@@ -137,7 +137,12 @@ def _finite(text: str) -> float:
     return value
 
 
-def _safe(text: str) -> int:
-    if len(text) > 17 or abs(value := int(text)) > _SAFE_INTEGER:
-        raise NotCanonical(f"{text[:40]} is beyond 2**53")
-    return value
+def _whole(text: str) -> float:
+    """A whole number; beyond 2**53 a double, whose canonical form has no point below 1e21, and nothing else."""
+    if len(text) <= 22:
+        value = int(text)
+        if abs(value) <= _SAFE_INTEGER:
+            return value
+        if _number(float(value)) == text:
+            return float(value)
+    raise NotCanonical(f"{text[:40]} is beyond 2**53")
