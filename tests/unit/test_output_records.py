@@ -34,7 +34,8 @@ def around(*scores: float, width: float = 0.5, reached: float = 0.25) -> OutputB
 
 
 # u: class 0 leads by 2 and is proved to lead by 1; v: broken, decided for class 1 there.
-HONEST = {("u", "c"): around(2, 0, -1), ("u", "d"): around(2.1, 0.1, -1), ("v", "c"): around(0.5, 0.375, -1)}
+SURE = replace(around(2, 0, -1), margins=np.array([0, 1.0, 2.5]))
+HONEST = {("u", "c"): SURE, ("u", "d"): around(2.1, 0.1, -1), ("v", "c"): around(0.5, 0.375, -1)}
 
 
 def bundle_of(
@@ -51,7 +52,9 @@ def bundle_of(
     made.clean("w", "cw")
     bundle = make_bundle(path, whole, made.all)
     (path / "records/000001.parquet").unlink()
-    names = dict(zip(bounds, bundle.add_outputs(list(bounds.values())), strict=True)) if bounds else {}
+    plain = [key for key, b in bounds.items() if b.margins is None]
+    groups = [[key for key in bounds if key not in plain], plain]
+    names = {k: n for g in groups if g for k, n in zip(g, bundle.add_outputs([bounds[k] for k in g]), strict=True)}
     bundle.write_records(edit([replace(r, outputs=names.get((r.unit, r.stage))) for r in made.all]))
     return sealed(bundle).path
 
@@ -76,6 +79,9 @@ def test_honest_bounds_hold_and_are_read_as_they_were_written(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("unit", "bounds", "says"),
     [
+        (("u", "c"), replace(around(2, 0, -1), margins=np.array([0, 1.25, 2.5])), "the least of its margins is 1.25"),
+        (("u", "c"), replace(around(2, 0, -1), margins=np.array([0, 1.0, 4.125])), "a margin over a class is more"),
+        (("u", "c"), replace(around(2, 0, -1), margins=np.array([1, 1.0, 2.5])), "it has margins over every class"),
         # 1.1 - (-0.1) = 1.2 was possible; 0.9 - 0.1 is not 1.
         (("u", "c"), around(0.4, 0.6, -1), "the margin 1 is more than its outputs can differ by"),
         (("v", "c"), around(2.5, 0.4, -1), "decided 1, which the bounds of `c` exclude"),
@@ -107,11 +113,11 @@ def test_the_same_is_found_by_the_clean_decision(tmp_path: Path) -> None:
     ("of", "reference", "says"),
     [
         ("d", None, "the bounds of its outputs are missing"),
-        ("d", None, "1 bounds in `outputs/000001.safetensors` are no"),
+        ("d", None, "1 bounds in `outputs/000002.safetensors` are no"),
         ("d", "outputs/000001.safetensors#0", "2 rows name the bounds"),
-        ("d", "outputs/000001.safetensors#7", "there is no `outputs/"),
+        ("d", "outputs/000002.safetensors#7", "there is no `outputs/"),
         ("d", "candidates/000001.safetensors#0", "is not read"),
-        ("a", "outputs/000001.safetensors#1", "none were asked for"),
+        ("a", "outputs/000002.safetensors#1", "none were asked for"),
     ],
 )  # fmt: skip
 def test_bounds_out_of_place_are_found(tmp_path: Path, of: str, reference: str | None, says: str) -> None:
@@ -138,7 +144,9 @@ ONES = np.ones((2, 3))
         ({"lower": ONES, "least": ONES, "greatest": ONES}, {}, "of one shape are needed"),
         (dict.fromkeys((*ENDS, "more"), ONES), {}, "of one shape are needed"),
         (dict.fromkeys(ENDS, ONES) | {"upper": ONES[:1]}, {}, "of one shape are needed"),
-        (dict.fromkeys(ENDS, ONES), {"a": "b"}, "of one shape are needed"),
+        (dict.fromkeys(ENDS, ONES), {"a": "b"}, "no metadata"),
+        (dict.fromkeys(ENDS, ONES) | {"margins": ONES[:1]}, {}, "of one shape are needed"),
+        (dict.fromkeys(ENDS, ONES) | {"margins": ONES * np.inf}, {}, "a bound is no number"),
         (dict.fromkeys(ENDS, ONES.astype(np.float32)), {}, "no pair of bounds"),
         (dict.fromkeys(ENDS, ONES[0]), {}, "no pair of bounds"),
         (dict.fromkeys(ENDS, ONES[:0]), {}, "no pair of bounds"),

@@ -58,8 +58,7 @@ def output_faults(bundle: Bundle, plan: Json, rows: Sequence[Record]) -> Iterato
             yield f"{where}: {len(bounds.lower)} outputs are bounded of {classes[row.evaluation]}"
             continue
         one = _Proved(row, bounds, np.inf if row.gap is None else row.gap)
-        if _beyond_margin(one):
-            yield f"{where}: the margin {row.margin:.6g} is more than its outputs can differ by within their bounds"
+        yield from (f"{where}: {fault}" for fault in _margin_faults(one))
         proved.setdefault(one.place, []).append(one)
     for (name, unit, _), of_unit in proved.items():
         yield from (f"{name}, {unit}: {fault}" for fault in _disagreements(of_unit))
@@ -97,17 +96,26 @@ def _slack(*values: np.ndarray) -> np.ndarray:
     return most
 
 
-def _beyond_margin(one: _Proved) -> bool:
-    """Whether the margin is more than any scores within the bounds can have: of the label over the next class; under a
-    target, of some other class over the target."""
+def _margin_faults(one: _Proved) -> Iterator[str]:
+    """A margin that no scores within the bounds can have: of the label over the next class; under a target, of some
+    other class over the target. The margins of the classes are no more either, and the least of them is the row's."""
     row, b = one.row, one.bounds
-    if row.margin is None:
-        return False
+    slack = _slack(b.upper, b.lower).max()
     if row.target is not None:
         most = np.delete(b.upper, row.target).max() - b.lower[row.target]
     else:
         most = b.upper[row.label] - np.delete(b.lower, row.label).max()
-    return bool(row.margin > most + _slack(b.upper, b.lower).max())
+    if row.margin is not None and row.margin > most + slack:
+        yield f"the margin {row.margin:.6g} is more than its outputs can differ by within their bounds"
+    if b.margins is None:
+        return
+    others = np.delete(b.margins, row.label)
+    if row.target is not None or row.margin is None or b.margins[row.label] != 0:
+        yield "it has margins over every class, and is not about all of them"
+    elif abs(others.min() - row.margin) > slack:
+        yield f"the least of its margins is {others.min():.6g}, and the row says {row.margin:.6g}"
+    elif bool((b.margins > b.upper[row.label] - b.lower + slack).any()):
+        yield "a margin over a class is more than the bounds of both scores leave"
 
 
 def _disagreements(of_unit: Sequence[_Proved]) -> Iterator[str]:

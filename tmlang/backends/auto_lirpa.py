@@ -92,7 +92,7 @@ class LinearBounds:
         words = [
             "timeout" if not d else "certified" if w > gap else "unknown" for d, w in zip(done, worst, strict=True)
         ]
-        outputs = _outputs(problem, lower, reached) if job.arguments.get("outputs") else ()
+        outputs = _outputs(job, problem, lower, reached) if job.arguments.get("outputs") else ()
         told = (None,) * len(words)
         return Verdicts(tuple(words), worst, gap, "assumed", messages=told, outputs=outputs)  # type: ignore[arg-type]
 
@@ -182,15 +182,17 @@ def _plausible(job: Job, problem: Problem, network: nn.Module, lower: Tensor, ga
     return least
 
 
-def _outputs(problem: Problem, lower: Tensor, least: Tensor) -> tuple[OutputBounds | None, ...]:
-    """Bounds of the outputs from the last rows. ``lower``, ``least`` (N, M): proved, and reached, of every row."""
+def _outputs(job: Job, problem: Problem, lower: Tensor, least: Tensor) -> tuple[OutputBounds | None, ...]:
+    """Bounds of the outputs from the last rows, and margins from the first ones where there is one for every class.
+    ``lower``, ``least`` (N, M): proved, and reached, of every row."""
     found: list[OutputBounds | None] = []
     # A bound that is exact may lie above what was reached by its rounding: it is lowered to it.
     ends = torch.stack([lower.minimum(least), least])[:, :, problem.differences :]
     for own in ends.unbind(dim=1):
         below, above = own.chunk(2, dim=1)
-        arrays = (below[0], below[1], -above[1], -above[0])
-        told = OutputBounds(*(a.numpy().copy() for a in arrays))
+        arrays = [a.numpy().copy() for a in (below[0], below[1], -above[1], -above[0])]
+        margins = np.insert(lower[i, : problem.differences].numpy(), int(job.y[i]), 0.0)
+        told = OutputBounds(*arrays, margins if job.target is None else None)
         found.append(told if bool(own.isfinite().all()) else None)
     return tuple(found)
 

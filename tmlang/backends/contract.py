@@ -101,15 +101,15 @@ class Candidates:
     ``offered``: (N,) bool, ``False`` where the search has nothing to offer or failed; ``errors``: per unit a message or
     ``None`` (a failed unit is unfinished, not survived). ``progressed``: (N,) bool, whether any step came beyond the
     point where it began, from a search that knows; it decides nothing, and is shown where gradients look masked.
-    """
     ``theta``: (N, p) float64, the parameters that make each ``x`` under a transform, else ``None``.
+    """
 
     x: torch.Tensor
     offered: torch.Tensor
     errors: tuple[str | None, ...]
     progressed: torch.Tensor | None = None
-
     theta: torch.Tensor | None = None
+
 
 @dataclass(frozen=True)
 class Trial:

@@ -12,9 +12,12 @@ from tmlang.backends.contract import Job, Verdicts
 from tmlang.execute.evaluator import Evaluator
 
 
-def beyond(bounds: OutputBounds, gap: float, scores: np.ndarray) -> int | None:
-    """A class whose score (K,) at an input of the set lies outside its bounds by more than the gap, if there is one."""
+def beyond(bounds: OutputBounds, gap: float, scores: np.ndarray, label: int) -> int | None:
+    """A class whose score (K,) at an input of the set lies outside its bounds by more than the gap, or nearer to the
+    label's than was proved, if there is one."""
     outside = ~((scores >= bounds.lower - gap) & (scores <= bounds.upper + gap))
+    if bounds.margins is not None:
+        outside |= ~(scores[label] - scores >= bounds.margins - gap)
     return int(np.argmax(outside)) if bool(outside.any()) else None
 
 
@@ -44,7 +47,7 @@ def _contradicted(told: Sequence[OutputBounds | None], gap: float | None, job: J
         return None
     for i, scores in zip(at, scores_of(evaluator, x[at], len(evaluator.decision.model.classes)), strict=True):
         bounds = told[i]
-        if bounds is not None and (k := beyond(bounds, gap, scores)) is not None:
+        if bounds is not None and (k := beyond(bounds, gap, scores, int(job.y[i]))) is not None:
             name = evaluator.decision.model.classes[k]
             return f"output {name} of an original lies outside the bounds that were proved of it"
     return None

@@ -155,7 +155,7 @@ def _output_faults(bundle: Bundle, arena: Arena, rows: Sequence[Record], saved: 
             continue
         bounds = bundle.outputs(row.outputs)
         scores = scores_of(arena.attacked.evaluator, np.stack(points[row.unit]), len(bounds.lower))
-        outside = [k for own in scores if (k := beyond(bounds, row.gap, own)) is not None]
+        outside = [k for own in scores if (k := beyond(bounds, row.gap, own, row.label)) is not None]
         if outside:
             name = arena.attacked.model.classes[outside[0]]
             yield f"{row.unit}: output {name} of an input of the set lies outside the bounds that {row.stage} proved"
