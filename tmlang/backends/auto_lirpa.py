@@ -188,7 +188,7 @@ def _outputs(job: Job, problem: Problem, lower: Tensor, least: Tensor) -> tuple[
     found: list[OutputBounds | None] = []
     # A bound that is exact may lie above what was reached by its rounding: it is lowered to it.
     ends = torch.stack([lower.minimum(least), least])[:, :, problem.differences :]
-    for own in ends.unbind(dim=1):
+    for i, own in enumerate(ends.unbind(dim=1)):
         below, above = own.chunk(2, dim=1)
         arrays = [a.numpy().copy() for a in (below[0], below[1], -above[1], -above[0])]
         margins = np.insert(lower[i, : problem.differences].numpy(), int(job.y[i]), 0.0)
