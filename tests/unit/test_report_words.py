@@ -108,8 +108,13 @@ def ball(norm="linf", radius=Fraction(8, 255), **more):
         (Patch("disc", 5, 5), "all changed pixels lie under one disc 5 pixels across at any place", "p + disc₅"),
         (Transform((("rotate", Quantity(Fraction(30), "deg")), ("translate", Quantity(Fraction(3), "px"))), "bilinear",
                    Fraction(0)),
-         "after rotate by at most 30 'deg' and translate by at most 3 'px', in this order (bilinear interpolation)",
+         "after rotate by at most 30 'deg' and translate by at most 3 'px', in this order (bilinear interpolation, "
+         "0 beyond the edge)",
          "|rotate| ≤ 30"),
+        (Transform((("rotate", Quantity(Fraction(30), "deg")),), "nearest", Fraction(1, 2), (Fraction(5),)),
+         "after rotate by at most 30 'deg' in steps of 5 'deg', in this order (nearest interpolation, "
+         "0.5 beyond the edge)",
+         "|rotate| ≤ 30, rotate ∈ { …, 0, 5, 10, … }"),
         (Anything(), "no limit is set", "S(x) = { x′ ∈ X }"),
     ],
 )  # fmt: skip

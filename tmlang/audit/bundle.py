@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+import numpy as np
 from typing import Any
 
 import pyarrow as pa
@@ -106,17 +107,25 @@ class Bundle:
         self.add_bytes(name, canonical.dumps(value))
 
     def add_candidates(
-        self, x: NDArray[Any], originals: NDArray[Any], *, space: str, indices: bool = False
+        self,
+        x: NDArray[Any],
+        originals: NDArray[Any],
+        *,
+        space: str,
+        indices: bool = False,
+        theta: NDArray[np.float64] | None = None,
     ) -> tuple[str, ...]:
         """Commit candidates (N, *shape) beside their originals; gives the N references for ``Record.candidate``.
 
-        ``indices``: a lattice space's integer indices instead of values.
+        ``indices``: a lattice space's integer indices instead of values. ``theta``: (N, p), the parameters that make
+        each candidate under a transform.
         """
         if x.shape != originals.shape:
             raise ValueError(f"{x.shape} candidates and {originals.shape} originals")
         name = self._next("candidates", "safetensors")
         stored = {"space": space, "stored": "indices" if indices else "values"}
-        self.add_bytes(name, tensorfile.write({"x": x, "original": originals}, stored))
+        made = {} if theta is None else {"theta": theta}
+        self.add_bytes(name, tensorfile.write({"x": x, "original": originals, **made}, stored))
         return tuple(f"{name}#{row}" for row in range(len(x)))
 
     def add_outputs(self, bounds: Sequence[OutputBounds]) -> tuple[str, ...]:
@@ -207,6 +216,11 @@ class Bundle:
     def records(self) -> list[Record]:
         """All rows, in the order in which they were committed."""
         return [record for _, record in self.placed_records()]
+    def parameters(self, reference: str) -> tuple[float, ...] | None:
+        """The parameters of a transform beside a candidate; ``None`` without any."""
+        file, i = self._row(reference, self.candidates)
+        return tuple(file.tensors["theta"][i].tolist()) if "theta" in file.tensors else None
+
 
     def placed_records(self) -> Iterator[tuple[str, Record]]:
         """Every row with its place, ``records/000001.parquet#17`` (rows of a file count from 0), in order."""
@@ -235,17 +249,21 @@ class Bundle:
         if self._last is None or self._last[0] != key:
             self._last = key, read(name)
         file = self._last[1]
+        theta = file.tensors.get("theta")
+        if theta is not None and (theta.ndim != 2 or len(theta) != len(x) or theta.dtype != np.float64):
+            raise stop("TM842", f"`{name}`: the parameters are no numbers beside each candidate")
         if not row.isdigit() or int(row) >= min(len(a) for a in file.tensors.values()):
             raise stop("TM844", f"there is no `{reference}` in the bundle")
         return file, int(row)
 
     def candidates(self, name: str) -> tensorfile.TensorFile:
-        """A file of candidates: ``x`` and ``original`` of one shape, ``space`` and ``stored`` in its metadata."""
+        """A file of candidates: ``x`` and ``original`` of one shape, under a transform ``theta`` (N, p) beside them;
+        ``space`` and ``stored`` in its metadata."""
         try:
             file = tensorfile.read(self.read_bytes(name))
         except tensorfile.TensorFileError as error:
             raise stop("TM842", f"`{name}` is not read: {error}") from error
-        if file.tensors.keys() != {"x", "original"} or file.metadata.keys() != {"space", "stored"}:
+        if file.tensors.keys() - {"theta"} != {"x", "original"} or file.metadata.keys() != {"space", "stored"}:
             raise stop("TM842", f"`{name}` holds something else than candidates and their originals")
         x, original = file.tensors["x"], file.tensors["original"]
         if x.shape != original.shape or x.dtype != original.dtype or x.ndim < 2:

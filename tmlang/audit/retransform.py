@@ -119,7 +119,8 @@ def _taps(interpolate: str, back: Matrix, pixel: tuple[int, int]) -> Iterator[tu
     if interpolate == "nearest":
         yield floor(at[0] + Fraction(1, 2)), floor(at[1] + Fraction(1, 2)), Fraction(1)
         return
-    near = [range(floor(p) - 1, floor(p) + 3) for p in at]
+    more = 0 if interpolate == "bilinear" else 1
+    near = [range(floor(p) - more, floor(p) + 2 + more) for p in at]
     for row in near[0]:
         for column in near[1]:
             weight = _weight(interpolate, abs(at[0] - row)) * _weight(interpolate, abs(at[1] - column))

@@ -292,7 +292,7 @@ def _measure(bundle: Bundle, plan: Plan, subject: Threat | Property, row: Record
         if row.within_scope is not False:
             yield f"told as inside its set, and {fault}"
         return
-    broken = broken_rules(space, subject, start, point)
+    broken = broken_rules(space, subject, start, point, bundle.parameters(row.candidate))
     if row.within_scope is not None and row.within_scope == bool(broken):
         yield f"told as within_scope {row.within_scope}, and " + (
             f"it breaks {broken[0]}" if broken else "it is inside"

@@ -15,12 +15,13 @@ from tmlang.execute.rows import Effort
 
 @dataclass(frozen=True)
 class Kept:
-    """What a row keeps: the index of its unit, the candidate (*shape) if it is worth keeping, and proved bounds of the
-    outputs."""
+    """What a row keeps: the index of its unit, the candidate (*shape) if it is worth keeping, proved bounds of the
+    outputs, and the parameters (p,) that make the candidate under a transform."""
 
     unit: int
     x: np.ndarray | None
     outputs: OutputBounds | None = None
+    theta: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

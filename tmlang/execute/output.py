@@ -105,16 +105,18 @@ class RunFolder:
         lattice is stored as values.
         """
         rows = list(batch.rows)
-        groups: dict[bool, list[int]] = {}
+        groups: dict[tuple[bool, bool], list[int]] = {}
         for i, keep in enumerate(batch.kept):
             if keep.x is not None:
-                groups.setdefault(indices is not None and rows[i].status != "invalid", []).append(i)
-        for as_indices, members in groups.items():
+                key = indices is not None and rows[i].status != "invalid", keep.theta is not None
+                groups.setdefault(key, []).append(i)
+        for (as_indices, made), members in groups.items():
             x = np.stack([self._x(batch, i) for i in members])
             start = originals[[batch.kept[i].unit for i in members]]
             if as_indices:
                 x, start = indices(x), indices(start)
-            names = self.bundle.add_candidates(x, start, space=space.name, indices=as_indices)
+            theta = np.stack([t for i in members if (t := batch.kept[i].theta) is not None]) if made else None
+            names = self.bundle.add_candidates(x, start, space=space.name, indices=as_indices, theta=theta)
             for i, name in zip(members, names, strict=True):
                 rows[i] = replace(rows[i], candidate=name)
         proved = {i: keep.outputs for i, keep in enumerate(batch.kept) if keep.outputs is not None}

@@ -178,7 +178,7 @@ class StageRun:
                 unit, name = self.arena.units[i], self.arena.evaluation.name
                 row = attack_row(name, self.stage.label, unit, self.repeat, fact, efforts[k], within_access=within[k])
                 rows.append(self._tested(row, i, fact))
-                keeps.append(Kept(i, kept(fact)))
+                keeps.append(Kept(i, kept(fact), theta=fact.theta))
         return Batch(tuple(rows), tuple(keeps))
 
     def _tested(self, row: Record, unit: int, facts: Facts) -> Record:

@@ -15,8 +15,9 @@ from tmlang.audit.remeasure import exact_values
 from tmlang.audit.show import number
 from tmlang.audit.units import is_witness, stage_label
 from tmlang.meaning.spaces import Cell, Space
-from tmlang.meaning.threats import Property, Shift, Subject, Threat
+from tmlang.meaning.threats import Property, Shift, Subject, Threat, Transform
 from tmlang.plan.ir import EvaluationPlan
+from tmlang.plan.written import parameter_names
 
 MOST_ROWS = 40
 MOST_PICTURES = 6
@@ -65,7 +66,12 @@ class FailureView:
 
 
 def failure_views(
-    bundle: Bundle, evaluation: EvaluationPlan, classes: Sequence[str], space: Space, records: Sequence[Record]
+    bundle: Bundle,
+    evaluation: EvaluationPlan,
+    subject: Subject,
+    classes: Sequence[str],
+    space: Space,
+    records: Sequence[Record],
 ) -> tuple[tuple[FailureView, ...], int]:
     """The nearest witness of each broken unit, nearest first, at most :data:`MOST_ROWS`, and how many there are.
 
@@ -73,7 +79,7 @@ def failure_views(
     """
     rows = nearest_witnesses(r for r in records if r.evaluation == evaluation.name)
     views = [
-        _view(bundle, evaluation, classes, space, row, pictures=i < MOST_PICTURES)
+        _view(bundle, evaluation, subject, classes, space, row, pictures=i < MOST_PICTURES)
         for i, row in enumerate(rows[:MOST_ROWS])
     ]
     return tuple(views), len(rows)
@@ -151,6 +157,7 @@ def _fallen(records: Sequence[Record]) -> Look | None:
 def _view(
     bundle: Bundle,
     evaluation: EvaluationPlan,
+    subject: Subject,
     classes: Sequence[str],
     space: Space,
     row: Record,
@@ -167,6 +174,8 @@ def _view(
             changes = tuple(_changes(space, before, after))
         else:
             shown = _pictures(space, before, after)
+    if row.candidate is not None and isinstance(subject, Threat) and isinstance(subject.allow, Transform):
+        changes = tuple(_parameters(subject.allow, bundle.parameters(row.candidate) or ()))
     return FailureView(
         row.unit,
         class_name(classes, row.label),
@@ -210,6 +219,12 @@ def _changes(space: Space, before: Sequence[Fraction], after: Sequence[Fraction]
             yield Change(
                 name, _value(cell, a), _value(cell, b), f"{'+' if b > a else '−'}{_value(cell, abs(b - a), 4)}"
             )
+
+
+def _parameters(transform: Transform, theta: Sequence[float]) -> Iterator[Change]:
+    """What the transform did to this picture."""
+    for (name, unit), value in zip(parameter_names(transform), theta, strict=True):
+        yield Change(name, f"{number(Fraction(value), 6)}{f' {unit}' if unit else ''}")
 
 
 def _value(cell: Cell, value: Fraction, digits: int = 7) -> str:

@@ -20,8 +20,8 @@ from tmlang.meaning.threats import (
     Threat,
     Transform,
 )
-from tmlang.meaning.values import Value
-from tmlang.plan.written import number
+from tmlang.meaning.values import Quantity, Value
+from tmlang.plan.written import number, transform_parts
 from tmlang.report.latex import latex_math
 from tmlang.report.words import Declared
 
@@ -96,10 +96,17 @@ def _conditions(allow: Allowed | None, space: Space) -> list[str]:
         covered = rf"\{{ i \mid x'_{{i}} \ne x_{{i}} \}} \subseteq {_patch(allow)}"
         return [covered if allow.at else rf"\exists p: {covered}"]
     if isinstance(allow, Transform):
-        limits = ", ".join(rf"|{_word(name)}| \le {_number(most.value)}" for name, most in allow.parts)
+        limits = ", ".join(_parameter(*part) for part in transform_parts(allow))
         return [rf"\exists \theta: x' = T_{{\theta}}(x), {limits}"]
     assert allow is None or isinstance(allow, Anything)
     return []
+
+
+def _parameter(name: str, most: Quantity, step: Quantity | None) -> str:
+    bound = rf"|{_word(name)}| \le {_number(most.value)}"
+    if step is None:
+        return bound
+    return rf"{bound}, {_word(name)} \in \{{ \dots, 0, {_number(step.value)}, {_number(2 * step.value)}, \dots \}}"
 
 
 def _patch(patch: Patch) -> str:

@@ -221,7 +221,7 @@ def _evaluation(
     subject = plan.subject(evaluation.subject)
     model = plan.model(subject.model)
     classes = ("holds", "violated") if isinstance(subject, Property) else model.classes
-    failures = failure_views(bundle, evaluation, classes, plan.space(model.space), records)
+    failures = failure_views(bundle, evaluation, subject, classes, plan.space(model.space), records)
     certified = columns.get("certified")
     curve = _curve(evaluation, subject, records)
     return EvaluationView(

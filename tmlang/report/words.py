@@ -30,7 +30,7 @@ from tmlang.meaning.threats import (
     Threat,
     Transform,
 )
-from tmlang.plan.written import number, written
+from tmlang.plan.written import number, transform_parts, written
 from tmlang.report.object_words import data_words, listed, object_words, share, sign, unit_of
 
 
@@ -169,8 +169,12 @@ def allowed_words(allow: Allowed, space: Space) -> str:
         place = f"at row {allow.at[0]}, column {allow.at[1]}" if allow.at else "at any place"
         return f"all changed pixels lie under one {what} {size} {place}"
     if isinstance(allow, Transform):
-        parts = [f"{name} by at most {written(most)}" for name, most in allow.parts]
-        return f"the picture is the original after {listed(parts)}, in this order ({allow.interpolate} interpolation)"
+        parts = [
+            f"{name} by at most {written(most)}" + (f" in steps of {written(step)}" if step else "")
+            for name, most, step in transform_parts(allow)
+        ]
+        between = f"{allow.interpolate} interpolation, {number(allow.fill)} beyond the edge"
+        return f"the picture is the original after {listed(parts)}, in this order ({between})"
     assert isinstance(allow, Anything)
     return "no limit is set"
 
