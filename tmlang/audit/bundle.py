@@ -216,11 +216,6 @@ class Bundle:
     def records(self) -> list[Record]:
         """All rows, in the order in which they were committed."""
         return [record for _, record in self.placed_records()]
-    def parameters(self, reference: str) -> tuple[float, ...] | None:
-        """The parameters of a transform beside a candidate; ``None`` without any."""
-        file, i = self._row(reference, self.candidates)
-        return tuple(file.tensors["theta"][i].tolist()) if "theta" in file.tensors else None
-
 
     def placed_records(self) -> Iterator[tuple[str, Record]]:
         """Every row with its place, ``records/000001.parquet#17`` (rows of a file count from 0), in order."""
@@ -237,6 +232,11 @@ class Bundle:
         file, i = self._row(reference, self.candidates)
         return file.tensors["x"][i], file.tensors["original"][i], file.metadata["stored"] == "indices"
 
+    def parameters(self, reference: str) -> tuple[float, ...] | None:
+        """The parameters of a transform beside a candidate; ``None`` without any."""
+        file, i = self._row(reference, self.candidates)
+        return tuple(file.tensors["theta"][i].tolist()) if "theta" in file.tensors else None
+
     def outputs(self, reference: str) -> OutputBounds:
         """The bounds of a ``Record.outputs`` reference."""
         file, i = self._row(reference, self.output_file)
@@ -249,9 +249,6 @@ class Bundle:
         if self._last is None or self._last[0] != key:
             self._last = key, read(name)
         file = self._last[1]
-        theta = file.tensors.get("theta")
-        if theta is not None and (theta.ndim != 2 or len(theta) != len(x) or theta.dtype != np.float64):
-            raise stop("TM842", f"`{name}`: the parameters are no numbers beside each candidate")
         if not row.isdigit() or int(row) >= min(len(a) for a in file.tensors.values()):
             raise stop("TM844", f"there is no `{reference}` in the bundle")
         return file, int(row)
@@ -268,6 +265,9 @@ class Bundle:
         x, original = file.tensors["x"], file.tensors["original"]
         if x.shape != original.shape or x.dtype != original.dtype or x.ndim < 2:
             raise stop("TM842", f"`{name}`: candidates and originals differ in shape or kind")
+        theta = file.tensors.get("theta")
+        if theta is not None and (theta.ndim != 2 or len(theta) != len(x) or theta.dtype != np.float64):
+            raise stop("TM842", f"`{name}`: the parameters are no numbers beside each candidate")
         return file
 
     def output_file(self, name: str) -> tensorfile.TensorFile:
