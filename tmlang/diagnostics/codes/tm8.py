@@ -29,6 +29,7 @@ RULES = (
     Rule("TM849", "the bounds of an output do not hold"),
     Rule("TM850", "the plan is not what its spec asks for"),
     Rule("TM851", "a page of the bundle does not follow from the rest"),
+    Rule("TM852", "an incident cannot be kept or asked about"),
     # A run under a lock.
     Rule("TM860", "there is no lock"),
     Rule("TM861", "the lock cannot be read"),
