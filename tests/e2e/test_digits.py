@@ -13,11 +13,14 @@ import pytest
 import torch
 import torchattacks
 from crown import Layer, box, dense, l2_ball, least_margins
-from e2e_support import SPECS, Evidence, run, tmc
+from e2e_support import SPECS, Evidence, assert_duckdb_agrees, run, tmc
+from report_support import tells_every_number
 from safetensors.numpy import load_file as load_arrays
 from safetensors.torch import load_file
 from sklearn.datasets import load_digits
 from torch import nn
+
+from tmlang.audit.bundle import Bundle
 
 pytestmark = pytest.mark.xdist_group("digits")
 DIGITS = SPECS / "digits"
@@ -182,6 +185,10 @@ def test_no_certified_digit_is_broken(evidence: Evidence) -> None:
         assert not certified & broken(evidence, evaluation)
 
 
+def test_duckdb_counts_the_same(evidence: Evidence) -> None:
+    assert_duckdb_agrees(evidence)
+
+
 def test_the_audit_agrees(evidence: Evidence) -> None:
     audited = tmc("audit", evidence.path, folder=evidence.path.parent)
     assert audited.code == 0, audited.text
@@ -193,3 +200,7 @@ def test_the_report_says_what_became_of_every_claim(name: str, evidence: Evidenc
     for claim, status in evidence.claims().items():
         assert claim in text
         assert status in text
+
+
+def test_every_format_tells_the_numbers_of_the_records(evidence: Evidence) -> None:
+    tells_every_number(Bundle.open(evidence.path))

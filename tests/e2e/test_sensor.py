@@ -18,8 +18,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e_support import SPECS, Evidence, run, tmc
+from e2e_support import SPECS, Evidence, assert_duckdb_agrees, run, tmc
+from report_support import tells_every_number
 from safetensors.numpy import load_file
+
+from tmlang.audit.bundle import Bundle
 
 pytestmark = pytest.mark.xdist_group("sensor")
 F = Fraction
@@ -55,6 +58,11 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     said, evidence = run(SPECS / "sensor" / "out_of_scope.tm", tmp_path_factory.mktemp("scope") / "run")
     assert said.code == 0, said.text
     return evidence
+
+
+def test_duckdb_counts_the_same(exact: Evidence, judged: Evidence) -> None:
+    assert_duckdb_agrees(exact)
+    assert_duckdb_agrees(judged)
 
 
 def test_the_table_above_is_what_enumeration_in_rationals_says() -> None:
@@ -131,3 +139,8 @@ def candidate(evidence: Evidence, reference: str) -> tuple[Fraction, Fraction]:
     scale = 1024 if np.issubdtype(array.dtype, np.integer) else 1
     first, second = (F(float(v)) / scale for v in array[int(row)])
     return first, second
+
+
+def test_every_format_tells_the_numbers_of_the_records(exact: Evidence, judged: Evidence) -> None:
+    for evidence in (exact, judged):
+        tells_every_number(Bundle.open(evidence.path))
