@@ -7,8 +7,11 @@ from changed rows, so that the model and the data are needed to see them.
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import warnings
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -25,6 +28,7 @@ from tmlang.api.auditing import audit
 from tmlang.api.reading import check
 from tmlang.api.running import prepared
 from tmlang.audit.bundle import Bundle
+from tmlang.audit.package import packed
 from tmlang.audit.record import Record
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.replay import replay_all, world_of
@@ -466,10 +470,60 @@ def replanned(path: Path, random: Random) -> None:
 FORGED: tuple[Tamper, ...] = (survivor, forgotten, relabelled, replanned)
 
 
+# Packed ---------------------------------------------------------------------------------------------------------------
+
+
+def _files(path: Path) -> dict[str, bytes]:
+    return {p.relative_to(path).as_posix(): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def _put(path: Path, data: bytes) -> None:
+    shutil.rmtree(path)
+    path.write_bytes(data)
+
+
+def zip_bytes(path: Path, random: Random) -> None:
+    """A zip with a flipped bit, cut off, or with bytes in front of it, behind it or inside."""
+    data = bytearray(packed(_files(path)))
+    at, kind = random.randrange(len(data)), random.randrange(5)
+    if kind == 0:
+        data[at] ^= 1 << random.randrange(8)
+    elif kind == 1:
+        del data[at:]
+    else:
+        data[{2: 0, 3: len(data), 4: at}[kind] : {2: 0, 3: len(data), 4: at}[kind]] = random.randbytes(3)
+    _put(path, bytes(data))
+
+
+def zip_form(path: Path, random: Random) -> None:
+    """The same files in another zip: compressed, doubled, dated, commented, in another order, with a link."""
+    kind, buffer = random.randrange(6), io.BytesIO()
+    method = zipfile.ZIP_DEFLATED if kind == 0 else zipfile.ZIP_STORED
+    files = sorted(_files(path).items(), reverse=kind == 4)
+    with zipfile.ZipFile(buffer, "w", method) as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for name, data in files + files[:1] * (kind == 1):
+            entry = zipfile.ZipInfo(name, (1999, 1, 1, 0, 0, 0) if kind == 2 else (1980, 1, 1, 0, 0, 0))
+            entry.create_system, entry.external_attr = 3, (0o120777 if kind == 5 else 0o100644) << 16
+            archive.writestr(entry, data, method)
+        archive.comment = b"well" * (kind == 3)
+    _put(path, buffer.getvalue())
+
+
+PACKED: tuple[Tamper, ...] = (zip_bytes, zip_form)
+
+
 def tampered(honest: Path, path: Path, seed: int) -> str:
-    """A changed copy of the bundle of ``honest`` at ``path``; gives the name of the change."""
+    """A changed copy of the bundle of ``honest`` at ``path``, in every fourth case packed; gives the name of the
+    change."""
     random = Random(seed)
     shutil.copytree(honest / "out", path)
-    change = random.choice([*LOUD, *SEALED, *FORGED])
+    change = random.choice([*LOUD, *SEALED, *FORGED, *PACKED])
     change(path, random)
+    if change not in PACKED and seed % 4 == 0 and not any(p.is_symlink() for p in path.rglob("*")):
+        try:
+            _put(path, packed(_files(path)))
+        except Stop:  # a name that is never packed
+            return change.__name__
+        return f"{change.__name__}, packed"
     return change.__name__

@@ -15,9 +15,8 @@ import pytest
 
 import tmlang as tm
 from tmlang.api.papers import attach_to, extract_from
-from tmlang.audit import package
 from tmlang.audit.bundle import Bundle
-from tmlang.audit.package import packed, packed_bundle, unpack
+from tmlang.audit.package import packed, unpack
 from tmlang.cli.main import main
 from tmlang.diagnostics.stop import Stop
 from tmlang.report import attachments
@@ -211,24 +210,18 @@ def test_a_packed_name_does_not_leave_its_folder(name: str, tmp_path: Path) -> N
     assert list(tmp_path.rglob("*")) == []
 
 
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_packed_files_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    refused("TM882", lambda: unpack(zipped(("a", b"1"), ("a", b"2")), tmp_path / "twice"))
-    refused("TM882", lambda: unpack(b"PK\x03\x04 nothing", tmp_path / "none"))
-    monkeypatch.setattr(package, "MAX_BYTES", 1000)
-    bomb = zipped(("a", bytes(600)), ("b", bytes(600)))
-    assert len(bomb) < 400
-    assert "larger" in refused("TM882", lambda: unpack(bomb, tmp_path / "bomb"))
-    monkeypatch.setattr(package, "MAX_FILES", 1)
-    refused("TM882", lambda: unpack(zipped(("a", b""), ("b", b"")), tmp_path / "many"))
+def test_packed_files_are_written_to_new_places_only(tmp_path: Path) -> None:
+    refused("TM853", lambda: unpack(zipped(("a", b"1")), tmp_path / "compressed"))
     (tmp_path / "there").write_text("mine")
-    refused("TM824", lambda: unpack(zipped(("there", b"theirs")), tmp_path))
+    refused("TM824", lambda: unpack(packed({"there": b"theirs"}), tmp_path))
     assert (tmp_path / "there").read_text() == "mine"
 
 
-def test_equal_files_are_packed_equally(folder: Path) -> None:
-    assert packed({"b": b"2", "a": b"1"}) == packed({"a": b"1", "b": b"2"})
-    assert packed_bundle(Bundle.open(folder / "run")) == packed_bundle(Bundle.open(folder / "run"))
+def test_a_packed_bundle_is_attached_as_its_folder_is(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.zip").write_bytes(Bundle.open(folder / "run").packed())
+    attach_to(folder / "paper.pdf", folder / "sensor.tm", tmp_path / "run.zip", tmp_path / "full.pdf")
+    data = [attached(p.read_bytes(), (".zip",)) for p in (tmp_path / "full.pdf", folder / "full.pdf")]
+    assert data[0] == data[1] == {"sensor.bundle.zip": (tmp_path / "run.zip").read_bytes()}
 
 
 def embedded(data: bytes, **entries: object) -> bytes:

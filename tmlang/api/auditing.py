@@ -162,9 +162,8 @@ def _reports(whole: _Whole, found: Audit) -> None:
 
 def _beside(bundle: Bundle) -> list[str]:
     """The files that neither say what the run is nor hold its rows and what these name."""
-    named = {row.candidate.partition("#")[0] for row in bundle.records() if row.candidate}
-    own = (_SPEC, "records/", "outputs/")
-    return [n for n in bundle.files() if n not in _WRITTEN | named and not n.startswith(own)]
+    named = {r.partition("#")[0] for row in bundle.records() for r in (row.candidate, row.outputs) if r}
+    return [n for n in bundle.files() if n not in _WRITTEN | named and not n.startswith((_SPEC, "records/"))]
 
 
 def _made(bundle: Bundle) -> tuple[dict[str, bytes], str]:

@@ -43,7 +43,8 @@ def log_to_mlflow(evidence: Evidence, *, artifacts: bool = True) -> str:
         mlflow.log_metrics(dict(_metrics(evidence)))
         mlflow.set_tags({"tmlang.statement": statement_hash(bundle), **_tags(judged(bundle))})
         if artifacts:
-            mlflow.log_artifacts(str(evidence.path), artifact_path="tmlang")
+            log = mlflow.log_artifact if evidence.path.is_file() else mlflow.log_artifacts
+            log(str(evidence.path), artifact_path="tmlang")
     finally:
         if own is None:
             mlflow.end_run()

@@ -13,7 +13,7 @@ from tmlang.api.locked import lock_path
 from tmlang.api.reading import Refused, check
 from tmlang.api.running import own_texts
 from tmlang.audit.bundle import Bundle
-from tmlang.audit.package import packed, packed_bundle, unpack
+from tmlang.audit.package import packed, unpack
 from tmlang.base.files import write_atomically
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.plan.ir import Plan
@@ -54,7 +54,7 @@ def attach_to(pdf: Path, spec: Path, bundle: Path | None, out: Path) -> Attached
     if bundle is not None:
         opened = Bundle.open(bundle)
         _same(opened, lock)
-        files[name + BUNDLE], claims = packed_bundle(opened), judged(opened)
+        files[name + BUNDLE], claims = opened.packed(), judged(opened)
     files[name + CLAIMS] = claims_json(claims)
     _write(out, attach(_read(pdf), files))
     return Attached({n: len(data) for n, data in sorted(files.items())}, claims)
@@ -92,9 +92,9 @@ def _extracted(name: str, files: Mapping[str, bytes], folder: Path) -> Extracted
         if name + ending in files:
             _write(folder / (name + ending), files[name + ending])
     if name + MODULES in files:
-        unpack(files[name + MODULES], folder)
+        unpack(files[name + MODULES], folder, name + MODULES)
     if name + BUNDLE in files:
-        unpack(files[name + BUNDLE], folder / "bundle")
+        unpack(files[name + BUNDLE], folder / "bundle", name + BUNDLE)
     try:
         _audit(found)
     except Stop as stopped:

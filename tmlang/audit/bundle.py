@@ -1,25 +1,25 @@
-"""The folder that a run leaves behind (docs/bundle.md): written atomically, sealed by one statement, read strictly."""
+"""What a run leaves behind (docs/bundle.md): written atomically into a folder, sealed by one statement, read strictly
+from there or from one zip."""
 
 from __future__ import annotations
 
 import io
-import os
 import re
-import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
-import numpy as np
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tmlang.audit import outputs, tablefile, tensorfile
 from tmlang.audit.outputs import OutputBounds
+from tmlang.audit.package import Archive, packed
 from tmlang.audit.record import Record
 from tmlang.audit.schema import from_table, to_table
+from tmlang.audit.store import Folder, Store, checked_name
 from tmlang.base import canonical
 from tmlang.base.files import write_atomically
 from tmlang.diagnostics.stop import stop
@@ -28,11 +28,9 @@ from tmlang.plan.ir import Plan
 from tmlang.plan.text import plan_from_json
 
 STATEMENT = "statement.json"
+LOCK = "lock.json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "urn:tmlang:run:v1"
-LOCK = "lock.json"
-MAX_FILE = 4 * 1024**3
-_NAME = re.compile(r"[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]{0,127}(/[A-Za-z0-9_@+=-][A-Za-z0-9._@+=-]{0,127}){0,7}")
 
 
 class Bundle:
@@ -46,6 +44,7 @@ class Bundle:
     def __init__(self, path: Path, *, writable: bool) -> None:
         self.path = path
         self._writable = writable
+        self._store: Store = Folder(path) if path.is_dir() else Archive.at(path)
         self._last: tuple[tuple[str, str], tensorfile.TensorFile] | None = None
 
     @classmethod
@@ -64,11 +63,13 @@ class Bundle:
     def resume(cls, path: str | Path) -> Bundle:
         """An unsealed bundle, to be continued. Half-written files are removed, and candidates and bounds of outputs
         whose rows were never committed."""
-        folder = _folder(path)
+        folder = Path(path)
+        if not folder.is_dir():
+            raise stop("TM840", f"there is no folder `{folder}`")
         if (folder / STATEMENT).exists():
             raise stop("TM847", f"`{folder}` is sealed, so nothing can be added to it")
         bundle = cls(folder, writable=True)
-        for name in bundle._walk():
+        for name in bundle._store.names():
             if _is_leftover(name):
                 (folder / name).unlink()
         named = {r.partition("#")[0] for row in bundle.records() for r in (row.candidate, row.outputs) if r}
@@ -79,8 +80,10 @@ class Bundle:
 
     @classmethod
     def open(cls, path: str | Path, *, sealed: bool = True) -> Bundle:
-        """A bundle to be read; of a sealed one every hash is checked."""
-        bundle = cls(_folder(path), writable=False)
+        """A bundle to be read, in its folder or packed; of a sealed one every hash is checked."""
+        if not Path(path).exists():
+            raise stop("TM840", f"there is no folder and no packed bundle `{path}`")
+        bundle = cls(Path(path), writable=False)
         if sealed:
             faults = bundle.hash_faults()
             if faults:
@@ -144,7 +147,7 @@ class Bundle:
 
     def seal(self, predicate: Mapping[str, Any]) -> str:
         """Write ``statement.json`` (in-toto Statement v1) over every file; gives its SHA-256."""
-        subject = [{"name": name, "digest": {"sha256": _digest(self.path / name)}} for name in self.files()]
+        subject = [{"name": name, "digest": {"sha256": self._store.digest(name)}} for name in self.files()]
         statement = {
             "_type": STATEMENT_TYPE,
             "subject": subject,
@@ -153,7 +156,7 @@ class Bundle:
         }
         self.add_json(STATEMENT, statement)
         self._writable = False
-        return _digest(self.path / STATEMENT)
+        return self._store.digest(STATEMENT)
 
     def _next(self, folder: str, ending: str) -> str:
         taken = [int(n.split("/")[1].split(".")[0]) for n in self.files() if n.startswith(folder + "/")]
@@ -168,30 +171,11 @@ class Bundle:
 
     def files(self) -> Iterator[str]:
         """Names of all whole files, sorted, ``statement.json`` apart. A link or a device is refused (TM843)."""
-        return (checked_name(n) for n in self._walk() if n != STATEMENT and not _is_leftover(n))
-
-    def _walk(self) -> list[str]:
-        found = []
-        for root, folders, names in os.walk(self.path, followlinks=False):
-            for entry in (*folders, *names):
-                path = Path(root, entry)
-                mode = path.lstat().st_mode
-                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                    raise stop("TM843", f"`{path}` is no plain file or folder", help="copy the files themselves")
-            found += [Path(root, name).relative_to(self.path).as_posix() for name in names]
-        return sorted(found)
+        return (checked_name(n) for n in self._store.names() if n != STATEMENT and not _is_leftover(n))
 
     def read_bytes(self, name: str) -> bytes:
         """The file ``name``; it must be a plain file inside the bundle."""
-        path = self.path / checked_name(name)
-        if any(p.is_symlink() for p in (path, *path.parents[: len(Path(name).parents) - 1])):
-            raise stop("TM843", f"`{name}` is a link", help="copy the file itself into the bundle")
-        try:
-            if path.stat().st_size > MAX_FILE:
-                raise stop("TM842", f"`{name}` is larger than {MAX_FILE} bytes")
-            return path.read_bytes()
-        except OSError as error:
-            raise stop("TM842", f"`{name}` cannot be read: {error.strerror}") from error
+        return self._store.read(name)
 
     def text(self, name: str) -> str:
         try:
@@ -277,9 +261,13 @@ class Bundle:
         except tensorfile.TensorFileError as error:
             raise stop("TM842", f"`{name}` is not read: {error}") from error
 
+    def packed(self) -> bytes:
+        """The files and their statement as one zip: equal bundles give equal bytes."""
+        return packed({name: self.read_bytes(name) for name in (*self.files(), STATEMENT)})
+
     def statement(self) -> dict[str, Any]:
         """The statement, its form checked; TM840 where there is none."""
-        if not (self.path / STATEMENT).is_file():
+        if STATEMENT not in self._store.names():
             raise stop("TM840", f"`{self.path}` has no {STATEMENT}: it was never sealed", help="let the run finish")
         found = self.json(STATEMENT)
         if not isinstance(found, dict) or found.keys() != {"_type", "subject", "predicateType", "predicate"}:
@@ -293,30 +281,16 @@ class Bundle:
     def hash_faults(self) -> list[str]:
         """Where the files differ from the statement: changed, missing, or not named in it."""
         named = {s["name"]: s["digest"]["sha256"] for s in self.statement()["subject"]}
-        there = set(self._walk()) - {STATEMENT}
+        there = set(self._store.names()) - {STATEMENT}
         faults = [f"`{n}` is missing" for n in named.keys() - there]
         faults += [f"`{n}` is not named in the statement" for n in there - named.keys()]
-        faults += [f"`{n}` has changed" for n in named.keys() & there if _digest(self.path / n) != named[n]]
+        faults += [f"`{n}` has changed" for n in named.keys() & there if self._store.digest(n) != named[n]]
         return sorted(faults)
-
-
-def checked_name(name: str) -> str:
-    """``name`` if it is a plain relative path of few, ordinary characters; TM843 otherwise."""
-    if not _NAME.fullmatch(name):
-        raise stop("TM843", f"`{name}` is no name of a file inside a bundle")
-    return name
 
 
 def _is_leftover(name: str) -> bool:
     """A half-written file of a run that was killed (``base.files`` writes under a hidden name, then renames)."""
     return name.rpartition("/")[2].startswith(".")
-
-
-def _folder(path: str | Path) -> Path:
-    folder = Path(path)
-    if not folder.is_dir():
-        raise stop("TM840", f"there is no folder `{folder}`")
-    return folder
 
 
 def _is_subject(entry: Any) -> bool:
@@ -325,11 +299,3 @@ def _is_subject(entry: Any) -> bool:
     digest = entry["digest"]
     known = isinstance(digest, dict) and digest.keys() == {"sha256"} and isinstance(digest["sha256"], str)
     return known and re.fullmatch("[0-9a-f]{64}", digest["sha256"]) is not None
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        hasher = sha256()
-        while chunk := file.read(1 << 20):
-            hasher.update(chunk)
-        return hasher.hexdigest()

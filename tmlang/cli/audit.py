@@ -56,8 +56,11 @@ def _queries(path: str) -> str:
     """The queries for a bundle whose files are those that were sealed."""
     from tmlang.audit.bundle import Bundle
     from tmlang.audit.sql import script
+    from tmlang.diagnostics.stop import stop
 
     bundle = Bundle.open(path)
+    if bundle.path.is_file():
+        raise stop("TM840", f"`{path}` is packed, and the queries read the records as files", help=f"unzip {path} -d …")
     bundle.plan()  # refuses what is no plan
     return script(bundle.json("plan.json"), path)
 

@@ -30,10 +30,11 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from tmlang.audit.bundle import Bundle
+    from tmlang.audit.package import is_packed
     from tmlang.plan.lock import lock_from_json
     from tmlang.report.claims import bibtex, judged, promised
 
-    if args.source.is_file():
+    if args.source.is_file() and not is_packed(args.source):
         document = promised(lock_from_json(args.source.read_bytes(), str(args.source)).plan)
     else:
         document = judged(Bundle.open(args.source))

@@ -30,6 +30,7 @@ RULES = (
     Rule("TM850", "the plan is not what its spec asks for"),
     Rule("TM851", "a page of the bundle does not follow from the rest"),
     Rule("TM852", "an incident cannot be kept or asked about"),
+    Rule("TM853", "the zip is not one that tmc packed"),
     # A run under a lock.
     Rule("TM860", "there is no lock"),
     Rule("TM861", "the lock cannot be read"),
