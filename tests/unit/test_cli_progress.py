@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from tmlang.base.source import NOWHERE
+from tmlang.base.source import NOWHERE, Source, Span
 from tmlang.cli import progress
 from tmlang.cli.progress import Bar, Lines
 from tmlang.diagnostics.model import Diagnostic
@@ -57,3 +59,23 @@ def test_no_colour_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "4/4" in err
     assert "3 still stand" in err
     assert "\x1b[3" not in err
+
+
+def test_a_narrow_terminal_keeps_the_count_and_the_carets(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "dumb")
+    source = Source("a.tm", 'tm 1\n  network:  torch("digits.py:small_cnn", weights: "digits.safetensors")\n')
+    bar = Bar({"a.tm": source})
+    bar.found([Diagnostic("TM728", "taken as they are, without a hash: digits.py", Span("a.tm", 17, 26, 2, 13, 2, 22))])
+    bar.stage("lengths/second_opinion", 402)
+    clock[0] += 4
+    bar.work(100)
+    bar.advance(402, 390)
+    bar.close()
+    lines = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) <= 40
+    code, caret = next((a, b) for a, b in pairwise(lines) if "^" in b)
+    assert code[caret.index("^") :].startswith("torch(")
+    assert any("402/402 390 stand" in line for line in lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from tmlang.diagnostics import render
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.execute.progress import Pace
+
+_EXCERPT = re.compile(r" *\d* \|")
 
 
 class Lines:
@@ -54,20 +57,18 @@ class Lines:
 
 
 class Bar:
-    """A bar per stage with rate, time left and how many units still stand."""
+    """A bar per stage with rate, time left and how many units still stand; without the bar where there is no room."""
 
     EVERY = 0.1
+    NARROW = 72
 
     def __init__(self, sources: render.Sources) -> None:
         self._sources = sources
         self._console = Console(stderr=True, no_color="NO_COLOR" in os.environ, highlight=False)
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[pace]}"),
-        )
-        self._progress = Progress(SpinnerColumn(), *columns, console=self._console)
+        self._narrow = self._console.width < self.NARROW
+        name, done, pace = TextColumn("{task.description}"), MofNCompleteColumn(), TextColumn("{task.fields[pace]}")
+        columns = (name, done, pace) if self._narrow else (SpinnerColumn(), name, BarColumn(), done, pace)
+        self._progress = Progress(*columns, console=self._console)
         self._stage = Pace("", 0)
         self._task: TaskID | None = None
         self._shown = 0.0
@@ -77,7 +78,10 @@ class Bar:
         self._console.print(text, markup=False)
 
     def found(self, diagnostics: Sequence[Diagnostic]) -> None:
-        self._console.print(render.text(diagnostics, self._sources), markup=False, end="")
+        """Text is broken at the edge; an excerpt of a source is cut there, so that carets stand where they point."""
+        for line in render.text(diagnostics, self._sources).splitlines():
+            excerpt = _EXCERPT.match(line) is not None
+            self._console.print(line, markup=False, no_wrap=excerpt, overflow="crop" if excerpt else None)
 
     def stage(self, name: str, units: int) -> None:
         self._stage = Pace(name, units)
@@ -98,4 +102,5 @@ class Bar:
     def _show(self) -> None:
         assert self._task is not None
         self._shown = time.monotonic()
-        self._progress.update(self._task, completed=int(self._stage.shown), pace=self._stage.text())
+        pace = self._stage.brief() if self._narrow else self._stage.text()
+        self._progress.update(self._task, completed=int(self._stage.shown), pace=pace)

@@ -66,11 +66,18 @@ class Pace:
 
     def text(self) -> str:
         """``18.4 a second, 12 s left, 394 still stand``."""
-        rate = self.shown / max(1e-9, time.monotonic() - self.began)
-        left = self.total - self.shown
-        parts = [f"{rate:.3g} a second"] if rate else []
-        if left and rate:
-            parts.append(f"{left / rate:.0f} s left")
-        if self.standing is not None:
-            parts.append(f"{self.standing} still stand")
-        return ", ".join(parts)
+        rate = self._rate()
+        stand = [] if self.standing is None else [f"{self.standing} still stand"]
+        return ", ".join([f"{rate:.3g} a second"] * bool(rate) + self._left() + stand)
+
+    def brief(self) -> str:
+        """The same where there is little room: ``12 s left``, and at the end ``394 stand``."""
+        stand = [] if self.standing is None else [f"{self.standing} stand"]
+        return ", ".join(self._left() or stand)
+
+    def _rate(self) -> float:
+        return self.shown / max(1e-9, time.monotonic() - self.began)
+
+    def _left(self) -> list[str]:
+        rate, left = self._rate(), self.total - self.shown
+        return [f"{left / rate:.0f} s left"] if left and rate else []

@@ -12,6 +12,8 @@ from tmlang.audit.show import DASH
 from tmlang.report.numbers import MARKS, NAMES, SUMMARY, bounds, headline, number_view, short
 
 _SHOWN = (*SUMMARY, "denied")
+_CLAIM = 16
+_ROOMY = 60
 
 
 def result_lines(
@@ -31,9 +33,12 @@ def result_lines(
 
 
 def _broken(line: str, width: int) -> Sequence[str]:
-    """``line`` over several, indented by two more."""
-    indent = " " * (len(line) - len(line.lstrip()) + 2)
-    return wrap(line, max(width, 24), subsequent_indent=indent, drop_whitespace=True, break_on_hyphens=False)
+    """``line`` over several, indented by two more, or to where the text of a claim begins. A number keeps its ``%``."""
+    plain = len(line) - len(line.lstrip()) + 2
+    indent = " " * (_CLAIM if line[0] in MARKS.values() else plain)
+    whole = line.replace(" %", "\N{NO-BREAK SPACE}%")
+    broken = wrap(whole, max(width, 24), subsequent_indent=indent, drop_whitespace=True, break_on_hyphens=False)
+    return [part.replace("\N{NO-BREAK SPACE}", " ") for part in broken]
 
 
 def _lines(
@@ -60,8 +65,11 @@ def _lines(
     if judgements:
         yield ""
     for j in judgements:
-        yield f"{MARKS[j.status]} {j.status.replace('_', ' '):<13} {j.claim.text}: {formula(j.claim)}"
-        yield f"  {'':<13} {j.reason}"
+        status, text = f"{MARKS[j.status]} {j.status.replace('_', ' ')}", f"{j.claim.text}: {formula(j.claim)}"
+        if width is not None and width < _ROOMY:
+            yield from (status, f"  {text}", f"  {j.reason}")
+        else:
+            yield from (f"{status:<{_CLAIM}}{text}", f"{'':<{_CLAIM}}{j.reason}")
 
 
 def _listed(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
