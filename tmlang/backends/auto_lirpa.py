@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +56,8 @@ class Problem:
         """(N, M) values of the rows at scores (N, K)."""
         return torch.einsum("nmk,nk->nm", self.rows, scores.double())
 
-    def bounds(self, bounded: Any, method: str, units: Tensor) -> Tensor:
-        """(len(units), M) proved lower bounds of the rows in real arithmetic."""
+    def bounds(self, bounded: Any, method: str, units: Tensor, **known: Any) -> Tensor:
+        """(len(units), M) proved lower bounds of the rows in real arithmetic. ``known`` goes to the library."""
         library = lirpa_shims.load()
         if self.ball is None:
             region = library.PerturbationLpNorm(norm=math.inf, x_L=self.low[units], x_U=self.high[units])
@@ -64,15 +66,26 @@ class Problem:
         inputs = (library.BoundedTensor(self.x[units], region),)
         rows = self.rows[units]
         try:
-            found, _ = bounded.compute_bounds(x=inputs, C=rows @ self.folded.matrix, method=method, bound_upper=False)
-        except (NotImplementedError, RuntimeError, ValueError, AssertionError, AttributeError, IndexError) as failure:
+            with redirect_stdout(None):  # it prints what it thinks of the box
+                found, _ = bounded.compute_bounds(
+                    x=inputs, C=rows @ self.folded.matrix, method=method, bound_upper=False, **known
+                )
+        except lirpa_shims.FAILURES as failure:
             raise BackendRefusal(f"auto-LiRPA failed: {type(failure).__name__}: {failure}") from failure
         lower: Tensor = found + rows @ self.folded.offset
         return lower
 
 
+Bound = Callable[[Problem, Any, str, Tensor], Tensor]
+"""Lower bounds of units, as :meth:`Problem.bounds`."""
+
+
+def _plain(problem: Problem, bounded: Any, method: str, units: Tensor) -> Tensor:
+    return problem.bounds(bounded, method, units)
+
+
 class LinearBounds:
-    """CROWN, CROWN-IBP and IBP: the manifest's ``symbol`` is the library's word for the method."""
+    """CROWN, CROWN-IBP, IBP and the forward ones: the manifest's ``symbol`` is the library's word for the method."""
 
     def __init__(self, row: Method) -> None:
         self.row = row
@@ -85,7 +98,7 @@ class LinearBounds:
             problem = _problem(job, folded)
             gap = rounding_gap(network, folded, job.x)
             with lirpa_shims.in_double():
-                lower = self._lower(problem, job.deadline)
+                lower = self.lower(problem, job, gap)
             done = ~lower.isnan().any(dim=1)
             reached = _plausible(job, problem, network, lower, gap, done)
         worst = torch.where(done, lower[:, : problem.differences].amin(dim=1), math.nan)
@@ -96,33 +109,50 @@ class LinearBounds:
         told = (None,) * len(words)
         return Verdicts(tuple(words), worst, gap, "assumed", messages=told, outputs=outputs)  # type: ignore[arg-type]
 
-    def _lower(self, problem: Problem, deadline: float | None) -> Tensor:
-        """(N, M) lower bounds, NaN where the deadline came first."""
-        n = len(problem.x)
-        step = at_once(problem.folded.body, problem.x[:1], n)
-        bounded = self._bounded(problem, problem.x[:step])
-        lower = torch.full(problem.rows.shape[:2], math.nan, dtype=torch.float64)
-        for start in range(0, n, step):
-            if deadline is not None and time.monotonic() > deadline:
-                break
-            # The last part is filled up: the graph was read for one batch size.
-            units = torch.arange(start, start + step).clamp(max=n - 1)
-            kept = min(step, n - start)
-            lower[start : start + kept] = problem.bounds(bounded, self.row.symbol, units)[:kept]
-        return lower
+    def lower(self, problem: Problem, job: Job, gap: float) -> Tensor:
+        """(N, M) lower bounds, NaN where the deadline came first. What exceeds ``gap`` is certified."""
+        del gap
+        return propagated(problem, torch.arange(len(problem.x)), self.row.symbol, job.deadline)
 
-    def _bounded(self, problem: Problem, sample: Tensor) -> Any:
-        """The bounded module: with patches, many times faster, where that mode is tested and agrees on one unit."""
-        slow = bounded_module(problem.folded.body, sample, "matrix", whole_ball=problem.ball is not None)
-        if not patches_are_tested(slow):
-            return slow
-        one = torch.zeros(len(sample), dtype=torch.int64)[:1]
-        try:
-            fast = bounded_module(problem.folded.body, sample, "patches", whole_ball=problem.ball is not None)
-            both = [problem.bounds(bounded, self.row.symbol, one) for bounded in (slow, fast)]
-        except BackendRefusal:
-            return slow
-        return fast if torch.allclose(both[0], both[1], rtol=1e-9, atol=1e-9) else slow
+
+def propagated(
+    problem: Problem,
+    units: Tensor,
+    method: str,
+    deadline: float | None,
+    bound: Bound = _plain,
+    memory: int = 1,
+) -> Tensor:
+    """(len(units), M) lower bounds by a method of the library, NaN where the deadline came first. ``memory``: how many
+    times what the coefficients of one layer's bounds take is kept."""
+    lower = torch.full((len(units), problem.rows.shape[1]), math.nan, dtype=torch.float64)
+    if not len(units):
+        return lower
+    step = max(1, at_once(problem.folded.body, problem.x[:1], memory * len(units)) // memory)
+    bounded = _bounded(problem, problem.x[units[:1]].expand(step, *problem.x.shape[1:]), method, bound)
+    for start in range(0, len(units), step):
+        if deadline is not None and time.monotonic() > deadline:
+            break
+        # The last part is filled up: the graph was read for one batch size.
+        filled = units[torch.arange(start, start + step).clamp(max=len(units) - 1)]
+        kept = min(step, len(units) - start)
+        lower[start : start + kept] = bound(problem, bounded, method, filled)[:kept]
+    return lower
+
+
+def _bounded(problem: Problem, sample: Tensor, method: str, bound: Bound) -> Any:
+    """The bounded module: with patches, many times faster, where that mode is tested and agrees on one unit."""
+    whole_ball = problem.ball is not None
+    slow = bounded_module(problem.folded.body, sample, "matrix", whole_ball=whole_ball, method=method)
+    if method.startswith("forward") or not patches_are_tested(slow):
+        return slow
+    one = torch.zeros(len(sample), dtype=torch.int64)[:1]
+    try:
+        fast = bounded_module(problem.folded.body, sample, "patches", whole_ball=whole_ball, method=method)
+        both = [bound(problem, module, method, one) for module in (slow, fast)]
+    except BackendRefusal:
+        return slow
+    return fast if torch.allclose(both[0], both[1], rtol=1e-9, atol=1e-9) else slow
 
 
 def _answers_always(job: Job, folded: Folded) -> None:

@@ -18,6 +18,11 @@ from typing import Any
 
 import torch
 
+FAILURES = (
+    NotImplementedError, RuntimeError, TypeError, ValueError, KeyError, AttributeError, AssertionError, IndexError,
+)  # fmt: skip
+"""What the library raises where it does not read a network or cannot bound it."""
+
 _MISSING = object()
 
 
