@@ -29,7 +29,9 @@ records give equal bytes. A figure that cannot show the evidence at hand is refu
 ([TM419](diagnostics/TM419.md)), or in its place in the report where the run found nothing to show.
 
 Those below were drawn by `docs/figures/make.py` from runs of `specs/digits/figures.tm`, `specs/digits/shifts.tm` and
-`specs/sensor/sensor.tm`.
+`specs/sensor/sensor.tm`; the line above each is what asks for it there. Bounds of outputs are proved where a stage is
+asked for them: `certify: crown = auto_lirpa.crown(outputs: true)`, or `decide_exactly: exact = marabou.query(outputs:
+1/100)` for bounds that are exact to a hundredth.
 """
 
 
@@ -38,31 +40,29 @@ def main() -> None:
         _write(list(_materials(Path(folder))))
 
 
-def _write(found: list[Material]) -> None:
+def _write(found: list[tuple[str, Material]]) -> None:
     parts = [HEAD]
     for name, figure in FIGURES.items():
-        drawings = [draw(name, m) for m in found if name not in SHOWN or m.view.name == SHOWN[name]]
-        parts.append(f"## {name}\n\n{figure.title[0].upper()}{figure.title[1:]}.\n\n{_shown(drawings)}")
+        drawings = [(spec, m, draw(name, m)) for spec, m in found if name not in SHOWN or m.view.name == SHOWN[name]]
+        spec, m, drawn = next((spec, m, d) for spec, m, d in drawings if not d.refused)
+        parts.append(f"## {name}\n\n{figure.title[0].upper()}{figure.title[1:]}.\n\n{_shown(spec, m, drawn)}")
     (ROOT / "docs/figures.md").write_text("\n".join(parts), encoding="utf-8")
 
 
-def _shown(drawings: list[Drawing]) -> str:
-    drawn = next((d for d in drawings if not d.refused), None)
-    if drawn is None:
-        reason = next(d.refused for d in drawings if "threat" not in d.refused)
-        return f"Not drawn of any of the runs: {reason}.\n"
+def _shown(spec: str, m: Material, drawn: Drawing) -> str:
     file = f"figures/{drawn.name}.png"
     (ROOT / "docs" / file).write_bytes(drawn.png)
-    return f"![{drawn.title}: {drawn.says}]({file})\n\nOf `{drawn.evaluation}`: {drawn.says}.\n"
+    asks = f"```tm\nreport {{ figures: {drawn.name}({m.declared}) }}  # {spec}\n```\n\n"
+    return f"{asks}![{drawn.title}: {drawn.says}]({file})\n\nOf `{drawn.evaluation}`: {drawn.says}.\n"
 
 
-def _materials(folder: Path) -> Iterator[Material]:
+def _materials(folder: Path) -> Iterator[tuple[str, Material]]:
     for spec in SPECS:
         out = folder / Path(spec).stem
         command = [sys.executable, "-m", "tmlang", "run", spec, "--trust-code", "--quiet", "--out", str(out)]
         subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False)
         bundle = Bundle.open(out)
-        yield from materials(bundle, view_of(bundle))
+        yield from ((spec, m) for m in materials(bundle, view_of(bundle)))
 
 
 if __name__ == "__main__":

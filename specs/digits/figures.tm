@@ -52,7 +52,7 @@ evaluate greys of faint {
   attack:       ce = native.apgd(loss: ce, steps: 20)
   attack:       pgd = torchattacks.PGD(alpha: 1/128 in scan, steps: 10)
   attack:       noise = native.random(draws: 50)
-  certify:      crown = auto_lirpa.crown()
+  certify:      crown = auto_lirpa.crown(outputs: true)
   seed:         0
   attribution:  full
 }
@@ -71,6 +71,6 @@ evaluate refusing of unsure {
 
 report {
   figures:  image_pairs(greys), perturbation_heatmap(greys), verdict_summary(greys), survival_curve(greys),
-            overlap(greys), distances(greys), margins(greys), margin_heatmap(greys), coverage(greys),
-            radius_curve(radii), rejection(refusing)
+            overlap(greys), distances(greys), margins(greys), margin_heatmap(greys), output_bounds(greys),
+            pinned_intervals(greys), width_heatmap(greys), coverage(greys), radius_curve(radii), rejection(refusing)
 }

@@ -184,7 +184,7 @@ def test_colours_are_put_red_first_and_features_have_no_picture():
         ("changed_features(aa)", "TM419", "px has no named features: use image_pairs"),
         ("corruption_accuracy(aa)", "TM419", "aa is of no shift"),
         ("radius_curve(aa)", "TM419", "aa has no `curve:`"),
-        ("output_bounds(aa)", "TM419", "state the worst margin and not the bounds of every output"),
+        ("output_bounds(aa)", "TM419", "no stage of aa bounds every output: write `outputs: true` in a certifier"),
         ("overlaps(aa)", "TM101", "there is no figure `overlaps`"),
     ],
 )

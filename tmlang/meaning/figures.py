@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tmlang.base.frozen import dataclass
 from tmlang.meaning.models import Model
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Ball, Property, Shift, Subject, Threat
+from tmlang.meaning.values import Symbol, Value
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a spec says of one evaluation; ``roles``: of its stages, in order; ``curved``: whether a curve runs."""
+    """What a spec says of one evaluation; ``roles``: of its stages, in order; ``curved``: whether a curve runs;
+    ``bounded``: whether a stage is asked to bound every output."""
 
     name: str
     subject: Subject
@@ -20,6 +22,13 @@ class Shown:
     space: Space
     roles: Sequence[str]
     curved: bool
+    bounded: bool
+
+
+def bounds_outputs(arguments: Iterable[tuple[str, Value]]) -> bool:
+    """Whether the arguments of a stage, as written or as resolved, ask for bounds of every output."""
+    asked = dict(arguments).get("outputs")
+    return asked not in (None, False) and not (isinstance(asked, Symbol) and asked.name == "false")
 
 
 Need = Callable[[Shown], "str | None"]
@@ -64,7 +73,9 @@ def _certified(e: Shown) -> str | None:
 
 
 def _bounds(e: Shown) -> str | None:
-    return _certified(e) or f"certificates of {e.name} state the worst margin and not the bounds of every output"
+    if (why := _threat(e)) is not None or e.bounded:
+        return why
+    return f"no stage of {e.name} bounds every output: write `outputs: true` in a certifier, or a tolerance in Marabou"
 
 
 def _rejects(e: Shown) -> str | None:
@@ -95,9 +106,9 @@ FIGURES: Mapping[str, Figure] = {
     "perturbation_heatmap": Figure("where the change lies, its channels reduced in four ways", _picture),
     "verdict_summary": Figure("units by their fate, and the time of every stage", _counted),
     "output_bounds": Figure("proved bounds of every output over all units", _bounds),
-    "pinned_intervals": Figure("proved bounds of every output of one unit", _bounds),
+    "pinned_intervals": Figure("proved bounds of every output of single units", _bounds),
     "width_heatmap": Figure("width of the proved bounds by unit and output", _bounds),
-    "margin_heatmap": Figure("proved margin by unit and certifier", _certified),
+    "margin_heatmap": Figure("proved margin by unit, over every class where outputs are bounded", _certified),
     "corruption_accuracy": Figure("accuracy before and after the change, with its interval", _shift),
     "radius_curve": Figure("R between what is proved and what survives, over the curve", _curve),
     "survival_curve": Figure("survival against the work that was spent", _attacked),

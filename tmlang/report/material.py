@@ -15,7 +15,7 @@ from tmlang.audit.record import Record
 from tmlang.audit.remeasure import exact_values
 from tmlang.audit.tally import tally_plan
 from tmlang.audit.units import stage_label
-from tmlang.meaning.figures import Shown, refusal
+from tmlang.meaning.figures import Shown, bounds_outputs, refusal
 from tmlang.meaning.models import Model
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Subject
@@ -51,8 +51,9 @@ class Material:
     def refusal(self, name: str) -> str | None:
         """Why the figure cannot show this evaluation, as when the spec was checked."""
         roles = [s.role for s in self.evaluation.stages]
+        bounded = any(bounds_outputs(s.arguments) for s in self.evaluation.stages)
         curved = self.sweep is not None
-        return refusal(name, Shown(self.view.name, self.subject, self.model, self.space, roles, curved))
+        return refusal(name, Shown(self.view.name, self.subject, self.model, self.space, roles, curved, bounded))
 
     def witnesses(self) -> list[Record]:
         """The first failing input of every broken unit, within the declared access where one is."""

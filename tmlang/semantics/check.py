@@ -13,7 +13,7 @@ from tmlang.base.source import Source, Span
 from tmlang.diagnostics.model import Diagnostic, has_errors, in_order
 from tmlang.diagnostics.suggest import did_you_mean
 from tmlang.meaning.evaluations import Claim, Module, Parameter, Program
-from tmlang.meaning.figures import FIGURES, Shown, refusal
+from tmlang.meaning.figures import FIGURES, Shown, bounds_outputs, refusal
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.values import Call, Value
 from tmlang.semantics import claims, data, evaluations, instances, models, properties, spaces, threats, values
@@ -220,7 +220,8 @@ class _Reading:
         """The evaluation can be shown by the figure, as far as the spec says."""
         made, model = known.meaning, known.subject.model
         roles = [s.role for s in made.stages]
-        shown = Shown(made.name, known.subject.meaning, model.meaning, model.space, roles, bool(made.curves))
+        bounded = any(bounds_outputs(s.call.args) for s in made.stages)
+        shown = Shown(made.name, known.subject.meaning, model.meaning, model.space, roles, bool(made.curves), bounded)
         why = refusal(name, shown)
         if why:
             self.world.report("TM419", f"{name} cannot show {made.name}: {why}", at, help=FIGURES[name].title)

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from tmlang.meaning.figures import FIGURES
 from tmlang.meaning.values import Call, Symbol
 from tmlang.report.drawing import Drawing
+from tmlang.report.figures.bounds import output_bounds, pinned_intervals, width_heatmap
 from tmlang.report.figures.changes import changed_features, image_pairs, perturbation_heatmap
 from tmlang.report.figures.counts import corruption_accuracy, coverage, overlap, rejection, verdict_summary
 from tmlang.report.figures.curves import distances, radius_curve, survival_curve
@@ -34,6 +35,9 @@ _DRAWN: Mapping[str, Callable[[Material], tuple[Figure, str]]] = {
     "rejection": rejection,
     "margins": margins,
     "margin_heatmap": margin_heatmap,
+    "output_bounds": output_bounds,
+    "pinned_intervals": pinned_intervals,
+    "width_heatmap": width_heatmap,
     "changed_features": changed_features,
     "coverage": coverage,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
+from tmlang.report.figures.bounds import around_zero, class_margins
 from tmlang.report.figures.style import BROKEN, INK, PROVED, SIGNED, STANDING, canvas
 from tmlang.report.material import Material, NothingToShow
 
@@ -45,16 +46,20 @@ def margins(m: Material) -> tuple[Figure, str]:
 
 
 def margin_heatmap(m: Material) -> tuple[Figure, str]:
-    """One cell per unit and certifier, units in the order of their greatest margin."""
+    """Over every class where these margins are proved; else one cell per unit and certifier."""
+    return class_margins(m) or _by_stage(m)
+
+
+def _by_stage(m: Material) -> tuple[Figure, str]:
+    """Units in the order of their greatest margin."""
     found = _proved(m)
     units = sorted({u for margins in found.values() for u in margins}, key=lambda u: _best(found, u), reverse=True)
     grid = np.array([[margins.get(u, np.nan) for u in units] for margins in found.values()])
-    top = float(np.nanmax(np.abs(grid))) or 1.0
     figure, axes = canvas(6.8, 1.1 + 0.5 * len(found))
-    shown = axes.imshow(grid, aspect="auto", cmap=SIGNED.reversed(), vmin=-top, vmax=top, interpolation="nearest")
+    shown = axes.imshow(grid, aspect="auto", cmap=SIGNED.reversed(), norm=around_zero(grid), interpolation="nearest")
     axes.set_yticks(range(len(found)), list(found))
     axes.set_xlabel(f"{len(units)} units by their proved margin")
-    figure.colorbar(shown, ax=axes, label="margin", pad=0.02)
+    figure.colorbar(shown, ax=axes, label="margin", pad=0.02, extend="both")
     return figure, "blue: proved by that margin; red: the proof falls short by as much"
 
 

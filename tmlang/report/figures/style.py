@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 INK, LINE, PROVED, BROKEN, STANDING, OPEN, OTHER = (
     "#565d66", "#1f5f99", "#2a9d6f", "#cf4456", "#b9c2cc", "#d0b23c", "#8a6aa6",
 )  # fmt: skip
+FAINT = "#e4e7ea"
 FATE_COLOURS = {
     "proved": PROVED, "standing": STANDING, "open": OPEN, "broken": BROKEN, "beyond": "#e59aa4", "unknown": "#7d838a",
     "wrong": OTHER, "rejected": "#c4aed6", "left": "#e6e8ea", "right": PROVED, "fallen": BROKEN, "missing": OPEN,
@@ -47,7 +48,7 @@ def canvas(width: float = 6.4, height: float = 2.8) -> tuple[Figure, Axes]:
 def percent_axis(axes: Axes) -> None:
     axes.set_ylim(0, 105)
     axes.set_yticks([0, 25, 50, 75, 100])
-    axes.grid(axis="y", color="#e4e7ea", linewidth=0.6)
+    axes.grid(axis="y", color=FAINT, linewidth=0.6)
     axes.set_axisbelow(True)
 
 
