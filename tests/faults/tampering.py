@@ -27,9 +27,12 @@ from execute_support import Runs, data, moved, verdicts
 from tmlang.api.auditing import audit
 from tmlang.api.reading import check
 from tmlang.api.running import prepared
+from tmlang.audit import tensorfile
 from tmlang.audit.bundle import Bundle
+from tmlang.audit.outputs import OutputBounds
 from tmlang.audit.package import packed
 from tmlang.audit.record import Record
+from tmlang.backends.contract import Job, Verdicts
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.replay import replay_all, world_of
 from tmlang.meaning.models import Truth
@@ -89,12 +92,24 @@ def honest_run(folder: Path, seed: int) -> Path:
     labels = [y if random.random() < 0.8 else random.randrange(3) for y in right[:-1]] + [0]
     with pytest.MonkeyPatch.context() as patch:
         data(folder, x, labels)
-        (folder / "s.tm").write_text(SPEC)
+        bounds = bool(seed % 2)
+        (folder / "s.tm").write_text(SPEC.replace("crown()", "crown(outputs: true)") if bounds else SPEC)
         made, options = prepared(check(folder / "s.tm"), locked=False)
         step = random.choice([0.125, 0.0625])
         runs = Runs(folder, patch)
-        runs(made, options=options, pgd=moved((-step, step)), apgd=moved((step, -step)), crown=verdicts("unknown"))
+        says = _bounding if bounds else verdicts("unknown")
+        runs(made, options=options, pgd=moved((-step, step)), apgd=moved((step, -step)), crown=says)
     return folder
+
+
+def _bounding(job: Job) -> Verdicts:
+    """What is true of scores a, b and 1/2 over the box of 1/8 around (a, b) in the unit square."""
+    scores = np.concatenate([job.x.double().numpy(), np.full((len(job.x), 1), 0.5)], axis=1)
+    reach = np.array([0.125, 0.125, 0])
+    low, high = np.clip(scores - reach, 0, 1), np.clip(scores + reach, 0, 1)
+    proved = tuple(OutputBounds(a, a, b, b) for a, b in zip(low, high, strict=True))
+    found: Verdicts = verdicts("unknown", margin=-1.0)(job)
+    return replace(found, outputs=proved)
 
 
 def detected(folder: Path, path: Path) -> bool:
@@ -324,6 +339,30 @@ def candidate(path: Path, random: Random) -> None:
     seal_anew(path)
 
 
+def outputs(path: Path, random: Random) -> None:
+    """Bounds of outputs moved, turned round, or left out, where there are any; else a saved input."""
+    bundle = Bundle(path, writable=True)
+    files = [n for n in bundle.files() if n.startswith("outputs/")]
+    kind = random.randrange(3) if files else 3
+    if kind == 3:
+        candidate(path, random)
+        return
+    if kind == 2:
+        lost = random.choice([r.unit for r in bundle.records() if r.outputs])
+        _edit_rows(path, lambda rows: [replace(r, outputs=None) if r.unit == lost else r for r in rows])
+        return
+    name = random.choice(files)
+    arrays = {k: v.copy() for k, v in bundle.output_file(name).tensors.items()}
+    if kind == 1:
+        arrays["lower"], arrays["upper"] = arrays["upper"], arrays["lower"]
+    else:
+        at, by = (random.randrange(len(arrays["lower"])), random.randrange(3)), random.choice([-0.25, 0.25])
+        for array in arrays.values():
+            array[at] += by
+    (path / name).write_bytes(tensorfile.write(arrays, {}))
+    seal_anew(path)
+
+
 def plan_value(path: Path, random: Random) -> None:
     """A wider set, or another label of the attacked classes, in the plan alone."""
     text = (path / "plan.json").read_text()
@@ -390,7 +429,7 @@ def spec_text(path: Path, random: Random) -> None:
 
 SEALED: tuple[Tamper, ...] = (
     double_key, numbers, counts, words, claim, examples, swapped_ids, dropped, doubled, row_value, candidate,
-    plan_value, statement, page, stray, environment, spec_text,
+    outputs, plan_value, statement, page, stray, environment, spec_text,
 )  # fmt: skip
 
 
