@@ -22,7 +22,6 @@ from tmlang.backends.contract import Candidates, Job
 from tmlang.execute import output
 from tmlang.execute.workers import Crew, Limits, _Worker
 
-LIMIT = 0.4
 STATUS = {"segfault": "crashed", "hang": "timeout", "memory": "oom"}
 
 
@@ -42,9 +41,13 @@ def winner(a: int, b: int) -> int:
     return scores.index(max(scores))
 
 
-@pytest.mark.parametrize("count", [120, pytest.param(10_000, marks=[pytest.mark.nightly, pytest.mark.timeout(5400)])])
+@pytest.mark.parametrize(
+    ("count", "limit"),
+    # Of so many calls some are starved for long on a machine that has other work.
+    [(120, 0.4), pytest.param(10_000, 1.5, marks=[pytest.mark.nightly, pytest.mark.timeout(5400)])],
+)
 def test_every_example_ends_once(
-    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    count: int, limit: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = random.Random(count)
     # Pairs apart from one another, so that a call knows its examples by what they hold.
@@ -74,7 +77,7 @@ def test_every_example_ends_once(
     runs = Runs(tmp_path, monkeypatch)
     made = plan(tmp_path, data(tmp_path, (np.array(pairs) / 64).tolist(), labels), [stage("bad")], model=THREE)
     began = time.monotonic()
-    result = runs(made, batch=4, limits=Limits(2, LIMIT, 200), bad=search)
+    result = runs(made, batch=4, limits=Limits(2, limit, 200), bad=search)
     seconds = time.monotonic() - began
 
     rows = [r for r in runs.rows() if r.stage == "bad"]

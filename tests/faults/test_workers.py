@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from test_execute_faults import X, Y, comparable, with_network
 
 from tmlang.backends.contract import Candidates, Job
 from tmlang.diagnostics.stop import Stop
-from tmlang.execute import runner
+from tmlang.execute import runner, workers
 from tmlang.execute.runner import RunOptions
 from tmlang.execute.workers import Limits
 
@@ -131,6 +132,28 @@ def test_a_hang_ends_within_two_seconds_of_its_limit(runs: Runs) -> None:
     # Asked twice, half a second each.
     assert time.monotonic() - began < 2 * 0.5 + 2
     assert runs.row("0", "bad").status == "timeout"
+
+
+@pytest.mark.parametrize(("act", "status"), [(lambda: None, "valid"), (segfault, "crashed")])
+def test_what_came_while_the_run_itself_was_late_is_no_timeout(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, act: Any, status: str
+) -> None:
+    """The run looks, sees nothing, is kept from the processor until after the limit, and looks no more."""
+
+    def late(pipes: Any, timeout: float | None) -> list[Any]:
+        assert timeout is not None
+        wait(pipes)
+        time.sleep(timeout)
+        return []
+
+    def search(job: Job) -> Candidates:
+        act()
+        return moved((0.125, 0.125))(job)
+
+    monkeypatch.setattr(workers, "wait", late)
+    made = plan(runs.folder, data(runs.folder, X[:1], Y[:1]), [stage("bad")])
+    runs(made, limits=Limits(1, seconds=1.5), bad=search)
+    assert runs.row("0", "bad").status == status
 
 
 def test_what_a_dead_process_spent_of_a_limit_is_all_that_was_left(runs: Runs) -> None:

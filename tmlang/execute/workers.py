@@ -160,9 +160,11 @@ class Crew:
         for worker in busy:
             task = worker.task
             assert task is not None
-            if worker.pipe in ready:
+            late = time.monotonic() >= worker.ends
+            # What came while others were heard is no timeout, however late this process itself was.
+            if worker.pipe in ready or (late and worker.pipe.poll()):
                 found.append((task, self._received(worker)))
-            elif time.monotonic() >= worker.ends:
+            elif late:
                 self._end(worker)
                 said = f"no answer within {self.limits.seconds:g} s: the process was killed"
                 found.append((task, Fault("timeout", said)))
