@@ -21,7 +21,8 @@ from test_execute_faults import X, Y, comparable, with_network
 
 from tmlang.backends.contract import Candidates, Job
 from tmlang.diagnostics.stop import Stop
-from tmlang.execute import runner, workers
+from tmlang.execute import runner
+from tmlang.execute import workers as workers_module
 from tmlang.execute.runner import RunOptions
 from tmlang.execute.workers import Limits
 
@@ -150,7 +151,7 @@ def test_what_came_while_the_run_itself_was_late_is_no_timeout(
         act()
         return moved((0.125, 0.125))(job)
 
-    monkeypatch.setattr(workers, "wait", late)
+    monkeypatch.setattr(workers_module, "wait", late)
     made = plan(runs.folder, data(runs.folder, X[:1], Y[:1]), [stage("bad")])
     runs(made, limits=Limits(1, seconds=1.5), bad=search)
     assert runs.row("0", "bad").status == status
