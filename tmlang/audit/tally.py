@@ -124,15 +124,15 @@ def _tally_threat(
         *_side_columns(threat, clean, units, counts),
         *_distance_columns(threat, units),
     )
-    each = threat.goal.kind == "each" and threat.goal.each == "apart"
     return Columns(
         evaluation.name,
         threat.name,
-        "pairs" if each else "examples",
+        "pairs" if threat.goal.each == "apart" else "examples",
         threat.clean_errors,
         counts,
         columns,
         attacks=_attack_columns(reader, units, counts),
+        alone=_alone_columns(reader, units, counts),
         restriction=restriction,
     )
 
@@ -142,7 +142,7 @@ def counted(threat: Threat, clean: Sequence[Record], pairs: Sequence[Unit]) -> t
 
     For ``targeted each any`` and ``each all`` an example is one unit: broken when any, or all, of its targets are.
     """
-    if threat.goal.kind != "each" or threat.goal.each == "apart":
+    if threat.goal.each in (None, "apart"):
         return pairs, len(clean), sum(r.label >= 0 and r.target == r.label for r in clean)
     by_example: dict[str, list[Unit]] = {}
     for unit in pairs:
@@ -271,6 +271,28 @@ def _attack_columns(reader: Reader, units: Sequence[Unit], k: Counts) -> tuple[t
     return tuple(found)
 
 
+def _alone_columns(reader: Reader, units: Sequence[Unit], k: Counts) -> tuple[tuple[str, Column], ...]:
+    """``found_alone``: what each attack broke and no other did, where several ran on every unit.
+
+    Open: an unfinished attack may take a unit from the one that broke it, or find one that no other does.
+    """
+    if reader.evaluation.attribution != "full" or len(reader.attacks) < 2:
+        return ()
+    sure: dict[str, int] = {s.label: 0 for s in reader.attacks}
+    may = dict(sure)
+    for u in units:
+        broke = [label for label, broken, _ in u.attacks if broken]
+        waits = [label for label, _, open_ in u.attacks if open_]
+        for label in broke if len(broke) == 1 else () if broke else waits:
+            may[label] += 1
+            sure[label] += broke == [label] and not waits
+    return tuple(
+        (label, column("found_alone", sure[label], may[label] + k.cu, k.cc + k.cu, *gaps))
+        for label in sure
+        for gaps in [(Gap("attack unfinished", may[label] - sure[label]), _unknown(k))]
+    )
+
+
 def _distance_columns(threat: Threat, units: Sequence[Unit]) -> Iterator[Column]:
     """The median of the distances found; not found counts as infinite, an unfinished search as anything below.
 
@@ -354,7 +376,7 @@ def _tally_shift(
     clean = [rows[CLEAN_STAGE][0] for rows in grouped.values()]
     usable = [rows for rows in grouped.values() if rows[CLEAN_STAGE][0].label >= 0]
     answers = [r for rows in usable for s in evaluation.stages for r in rows.get(s.label, ()) if r.status == "valid"]
-    correct = sum(r.decision is not None and r.decision == r.label for r in answers)
+    correct = sum(r.decision == r.label for r in answers)
     total = len(usable) * repeats
     missing = total - len(answers)
     status = [rows[CLEAN_STAGE][0].clean for rows in usable]
