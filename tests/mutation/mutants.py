@@ -8,7 +8,6 @@ are left out as well.
 from __future__ import annotations
 
 import ast
-import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -207,11 +206,17 @@ def _apart(was: str, now: str) -> tuple[str, str]:
     """Both texts, long ones cut to where they differ."""
     if len(was) <= _WIDE:
         return was, now
-    same = len(os.path.commonprefix((was, now)))
-    tail = len(os.path.commonprefix((was[same:][::-1], now[same:][::-1])))
+    same = _alike(was, now)
+    tail = _alike(was[same:][::-1], now[same:][::-1])
     begin, end = max(0, same - 30), max(0, tail - 30)
     cut = [("…" if begin else "") + t[begin : len(t) - end] + ("…" if end else "") for t in (was, now)]
     return cut[0], cut[1]
+
+
+def _alike(one: str, other: str) -> int:
+    """How many letters the two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 _SKIPPED = {"annotation", "returns", "decorator_list", "bases", "keywords", "ctx", "type_comment"}
