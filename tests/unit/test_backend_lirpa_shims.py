@@ -54,3 +54,29 @@ def test_a_failure_while_reading_takes_everything_back() -> None:
     with pytest.raises(RuntimeError, match="on purpose"):
         fails_while_reading()
     assert not hasattr(torch._C.Node, "__getitem__")
+
+
+class Curve:
+    """Stands in for the library's class: ``made`` counts tables."""
+
+    made = 0
+
+    def precompute_relaxation(self, name: str, curve: object) -> None:
+        del curve
+        type(self).made += 1
+        self.table = torch.full((2,), float(len(name)))
+
+
+def test_tables_are_made_once_for_each_function_and_type() -> None:
+    lirpa_shims._keep_tables(Curve)
+    found = []
+    for name in ("tanh", "sigmoid", "tanh", "sigmoid"):
+        curve = Curve()
+        curve.precompute_relaxation(name, torch.tanh)
+        found.append(curve.table.tolist())
+    with lirpa_shims.in_double():
+        curve = Curve()
+        curve.precompute_relaxation("tanh", torch.tanh)
+    assert found == [[4, 4], [7, 7], [4, 4], [7, 7]]
+    assert curve.table.dtype == torch.float64
+    assert Curve.made == 3

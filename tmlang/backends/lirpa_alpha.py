@@ -28,11 +28,17 @@ class OptimizedBounds(LinearBounds):
 
     def lower(self, problem: Problem, job: Job, gap: float) -> Tensor:
         """(N, M) lower bounds. What CROWN certifies keeps its bounds; of the rest, what the deadline left is NaN."""
-        lower = propagated(problem, torch.arange(len(problem.x)), "CROWN", job.deadline)
+        # Under the method's own name, so that what is not trusted is refused whatever CROWN certifies.
+        lower = propagated(problem, torch.arange(len(problem.x)), self.row.symbol, job.deadline, _crown)
         open_ = (~(lower[:, : problem.differences].amin(dim=1) > gap)).nonzero()[:, 0]
         bound = partial(_optimized, arguments=job.arguments)
         lower[open_] = propagated(problem, open_, self.row.symbol, job.deadline, bound, MEMORY)
         return lower
+
+
+def _crown(problem: Problem, bounded: Any, method: str, units: Tensor) -> Tensor:
+    del method
+    return problem.bounds(bounded, "CROWN", units)
 
 
 def _optimized(problem: Problem, bounded: Any, method: str, units: Tensor, arguments: Mapping[str, Any]) -> Tensor:

@@ -2,7 +2,7 @@
 
 The library was written for torch < 1.13. Two shims concern names that it imports, so they stand only while it is
 imported; one mends its own class; one stands only while it reads a graph. A fifth keeps it from making a folder in the
-user's home.
+user's home, a sixth from computing the same tables for every network.
 """
 
 from __future__ import annotations
@@ -77,7 +77,24 @@ def load() -> Any:
         return original(self, get, prefix, recurse)
 
     library.BoundedModule._named_members = named_members
+    _keep_tables(import_module("auto_LiRPA.operators").BoundTanh)
     return library
+
+
+def _keep_tables(curve: Any) -> None:
+    """6. Each tanh and sigmoid of each network computes 50,000 tangents, for half a second; they hang on nothing but
+    the function and the default type."""
+    compute, tables = curve.precompute_relaxation, {}
+
+    def kept(self: Any, name: str, *functions: Any) -> None:
+        key = name, torch.get_default_dtype()
+        if key not in tables:
+            before = set(vars(self))
+            compute(self, name, *functions)
+            tables[key] = {made: value for made, value in vars(self).items() if made not in before}
+        vars(self).update(tables[key])
+
+    curve.precompute_relaxation = kept
 
 
 @contextmanager
