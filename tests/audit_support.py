@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tmlang.audit.bundle import Bundle
+from tmlang.audit.bundle import CRATE, Bundle
 from tmlang.audit.claims import judge_plan
 from tmlang.audit.record import Record
 from tmlang.audit.summary import summary
@@ -23,7 +23,7 @@ from tmlang.meaning.values import Artifact, Call
 from tmlang.plan.ir import EvaluationPlan, Plan, Stage
 from tmlang.plan.lock import artifacts
 from tmlang.plan.text import claim_identity, plan_hash, plan_json
-from tmlang.report.write import rendered, tools
+from tmlang.report.write import rendered, tools, write_descriptions
 
 LINF = Ball("linf", "px", Fraction(1, 8))
 
@@ -151,13 +151,15 @@ def make_bundle(
     bundle.add_json("columns.json", numbers)
     bundle.add_json("run.json", run_of(whole, records))
     bundle.add_json("environment.json", environment())
+    if told is None:
+        write_descriptions(bundle)
     return bundle
 
 
 def environment() -> dict[str, Any]:
     """``environment.json`` of a run nowhere, that took nothing without a hash."""
     nowhere = {"python": "", "platform": "", "processor": "", "tools": tools(), "timing": {}}
-    return {**nowhere, "command": [], "unfrozen": [], "warnings": []}
+    return {**nowhere, "date": "2026-11-30", "command": [], "unfrozen": [], "warnings": []}
 
 
 def run_of(whole: Plan, records: list[Record]) -> dict[str, Any]:
@@ -176,6 +178,8 @@ def sealed(bundle: Bundle, predicate: dict[str, Any] | None = None) -> Bundle:
         {"text": c.text, "identity": claim_identity(whole, c), "status": own.get("status")}
         for c, own in zip(whole.claims, told["claims"], strict=False)
     ]
+    if predicate is None and CRATE in set(bundle.files()):
+        write_descriptions(bundle)
     bundle.seal(predicate or {"tmlang": run["tmlang"], "plan": plan_hash(whole), "lock": run["lock"], "claims": claims})
     return bundle
 
@@ -227,5 +231,6 @@ def forged(
     bundle.add_json("columns.json", summary(tally_plan(whole, records), judge_plan(whole, records)))
     for name, page in rendered(bundle).items() if "report.md" in set(bundle.files()) else ():
         bundle.add_bytes(name, page)
+    write_descriptions(bundle)
     sealed(bundle)
     return path

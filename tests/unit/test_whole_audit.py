@@ -25,7 +25,7 @@ from tmlang.meaning.threats import Ball, Threat
 from tmlang.plan.ir import Plan
 from tmlang.report.claims import judged
 from tmlang.report.paper import paper_macros
-from tmlang.report.write import tools
+from tmlang.report.write import tools, write_descriptions
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.xdist_group("whole_audit")
@@ -88,7 +88,7 @@ def test_the_plan_and_the_reports_are_made_again(folder: Path) -> None:
     assert found.faults == []
     assert [text for text in found.checked if "made again" in text or "to the byte" in text] == [
         "that the plan is what its spec asks for: made again from the spec in the bundle",
-        "that report.html, report.md are what is made of the rest now, to the byte",
+        "that report.html, report.md, ro-crate-metadata.json are what is made of the rest now, to the byte",
     ]
 
 
@@ -112,6 +112,11 @@ def test_another_radius_with_all_that_follows_from_it_is_told(folder: Path, tmp_
     [
         ("TM851", text_in("report.html", "50 %", "99 %")),
         ("TM851", text_in("report.md", "50 %", "99 %")),
+        ("TM851", text_in("ro-crate-metadata.json", "no licence is stated", "CC BY 4.0")),
+        ("TM851", text_in("ro-crate-metadata.json", "supported", "refuted")),
+        ("TM851", lambda p: (p / "ro-crate-metadata.json").unlink()),
+        ("TM842", json_in("environment.json", date="yesterday")),
+        ("TM851", json_in("environment.json", date="2020-01-01")),
         ("TM851", lambda p: (p / "notes.html").write_text("all is well")),
         ("TM851", lambda p: (p / "candidates" / "000002.safetensors").write_bytes(b"")),
         ("TM850", lambda p: (p / "spec" / "more.tm").write_text("tm 1\n")),
@@ -160,7 +165,7 @@ def test_a_page_that_cannot_be_made_here_is_not_checked(folder: Path, monkeypatc
     found = audit(folder / "run")
     assert found.faults == []
     assert any(text.startswith("report.html: report.html needs") for text in found.unchecked)
-    assert any("that report.md are" in text for text in found.checked)
+    assert any("that report.md, ro-crate" in text for text in found.checked)
 
 
 PIXEL = "data:image/png;base64,"
@@ -182,6 +187,7 @@ def test_pictures_of_other_tools_are_not_checked_and_words_are(
     def drawn_with_an_old_zlib(path: Path) -> None:
         text_in("report.html", "</body>", f"{PIXEL}BBBB</body>")(path)
         json_in("environment.json", tools=old)(path)
+        write_descriptions(Bundle(path, writable=True))
 
     found = audit(changed(folder, tmp_path / "other", drawn_with_an_old_zlib))
     assert found.faults == []

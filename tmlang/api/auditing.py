@@ -25,7 +25,7 @@ from tmlang.meaning.evaluations import Module
 from tmlang.plan.capability import Capabilities
 from tmlang.plan.ir import Plan
 from tmlang.plan.lock import artifacts, changes, frozen
-from tmlang.report.write import DEFAULT, rendered, tools
+from tmlang.report.write import DEFAULT, described, rendered, tools
 
 _SPEC = "spec/"
 _PLAN = "that the plan is what its spec asks for"
@@ -141,6 +141,9 @@ def _reports(whole: _Whole, found: Audit) -> None:
     made, missing = _made(bundle)
     held: list[str] = []
     drawn: list[str] = []
+    absent = [name for name, _ in described(bundle) if name not in set(bundle.files())]
+    if whole.elsewhere is None:
+        found.faults += [Fault("TM851", f"`{name}` is missing") for name in absent]
     for name in _beside(bundle):
         if name not in made and (not missing or not _is_report(name)):
             found.faults.append(Fault("TM851", f"`{name}` is no file that a run writes"))
@@ -168,7 +171,7 @@ def _beside(bundle: Bundle) -> list[str]:
 
 def _made(bundle: Bundle) -> tuple[dict[str, bytes], str]:
     """The pages and figures as they are made now; and what is not installed that some of them need."""
-    made: dict[str, bytes] = {}
+    made: dict[str, bytes] = dict(described(bundle))
     missing = ""
     for form in DEFAULT:
         try:

@@ -29,6 +29,7 @@ from tmlang.plan.text import plan_from_json
 
 STATEMENT = "statement.json"
 LOCK = "lock.json"
+CRATE = "ro-crate-metadata.json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "urn:tmlang:run:v1"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -43,7 +44,15 @@ def _form_fault(run: Any) -> str | None:
     return None
 
 
-_ENVIRONMENT = {"command": list, "platform": str, "processor": str, "python": str, "timing": dict, "tools": dict}
+_ENVIRONMENT = {
+    "command": list,
+    "date": str,
+    "platform": str,
+    "processor": str,
+    "python": str,
+    "timing": dict,
+    "tools": dict,
+}
 
 
 def checked_environment(told: Any) -> Json:
@@ -62,6 +71,8 @@ def _environment_fault(told: Any) -> str | None:
     lists = (told["command"], told["unfrozen"], told["warnings"])
     if wrong or not all(isinstance(found, list) for found in lists) or not _texts(told["tools"]):
         return f"`{(*wrong, 'tools')[0]}` is of another kind"
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d", told["date"]):
+        return "`date` is the day on which the run ended"
     if not all(isinstance(text, str) for text in (*told["command"], *told["unfrozen"])):
         return "a word of the command and the path of a file are texts"
     if not all(_texts(w) and w.keys() == {"code", "message"} for w in told["warnings"]):

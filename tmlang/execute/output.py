@@ -6,6 +6,7 @@ import platform
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from tmlang.meaning.spaces import Space
 from tmlang.plan.ir import Plan
 from tmlang.plan.lock import Lock, installed, lock_json
 from tmlang.plan.text import plan_hash, plan_json
-from tmlang.report.write import tools, write_into
+from tmlang.report.write import tools, write_descriptions, write_into
 
 RUN = "run.json"
 """Names the run: two runs with equal ``run.json`` would commit equal rows, so one may go on from the other."""
@@ -143,6 +144,7 @@ class RunFolder:
             missing = stopped.diagnostics
             if any(d.code != "TM510" for d in missing):
                 raise
+        write_descriptions(self.bundle)
         self.bundle.seal(predicate)
         self.sealed = True
         return missing
@@ -180,4 +182,5 @@ def environment(world: World, timing: Mapping[str, Any], argv: Sequence[str] = (
         "unfrozen": sorted(world.files.unfrozen),
         "timing": timing,
         "tools": tools(),
+        "date": datetime.now(UTC).date().isoformat(),
     }

@@ -10,12 +10,13 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
-from tmlang.audit.bundle import Bundle
+from tmlang.audit.bundle import CRATE, Bundle
 from tmlang.base.files import write_atomically
 from tmlang.diagnostics.stop import stop
 from tmlang.meaning.values import Call
 from tmlang.report.claims import claims_json, judged
 from tmlang.report.compare import Comparison, compare
+from tmlang.report.crate import crate
 from tmlang.report.markdown import comparison_markdown, markdown
 from tmlang.report.material import materials
 from tmlang.report.paper import paper_macros
@@ -79,6 +80,17 @@ def write_into(bundle: Bundle) -> None:
     """Add the reports, and the figures that the spec asks for, to a bundle that is being written: every other file must
     be in it."""
     for name, data in _files(_drawn(bundle, "spec"), "report", DEFAULT):
+        bundle.add_bytes(name, data)
+
+
+def described(bundle: Bundle) -> Iterator[tuple[str, bytes]]:
+    """The descriptions of a bundle for other tools, in order: each tells of all files before it."""
+    yield CRATE, crate(bundle)
+
+
+def write_descriptions(bundle: Bundle) -> None:
+    """Add the descriptions, the last files before the statement."""
+    for name, data in described(bundle):
         bundle.add_bytes(name, data)
 
 
