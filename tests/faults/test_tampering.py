@@ -13,7 +13,7 @@ from tmlang.audit.bundle import Bundle
 
 SIZES = [
     pytest.param(3, 150, id="some"),
-    pytest.param(200, 10_000, id="all", marks=pytest.mark.nightly),
+    pytest.param(200, 10_000, id="all", marks=[pytest.mark.nightly, pytest.mark.timeout(7200)]),
 ]
 
 
