@@ -70,9 +70,21 @@ class Decision:
         decided = self._pick(outputs)
         for condition in self.model.reject:
             decided = torch.where((decided >= 0) & self._rejects(condition, outputs, decided), REJECTED, decided)
-        # A reject column beside the classes that no condition names is no class either.
-        decided = torch.where(decided >= len(self.model.classes), REJECTED, decided)
-        return torch.where(outputs.isfinite().all(dim=1), decided, NO_DECISION)
+        if outputs.shape[1] - len(self._heads) > len(self.model.classes):
+            # A reject column beside the classes that no condition names is no class either.
+            decided = torch.where(decided >= len(self.model.classes), REJECTED, decided)
+        finite = outputs.isfinite()
+        return decided if bool(finite.all()) else torch.where(finite.all(dim=1), decided, NO_DECISION)
+
+    def margins(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """The score of each label less the greatest of the other classes: (n,) float64, NaN for a label below 0, and
+        where no comparison of scores makes the decision."""
+        if self.model.decide.rule not in ("argmax", "argmin", "threshold"):
+            return torch.full(labels.shape, torch.nan, dtype=torch.float64)
+        scores = self._scores(outputs)[:, : len(self.model.classes)].double()
+        own = torch.arange(scores.shape[1]) == labels[:, None]
+        others = scores.masked_fill(own, -torch.inf).amax(dim=1)
+        return torch.where(labels >= 0, scores.gather(1, labels.clamp(min=0)[:, None])[:, 0] - others, torch.nan)
 
     def slack(self, outputs: Tensor) -> Tensor | None:
         """How far outputs (n, H) are from a rejection, by the nearest condition and in units of its value: (n,), below
@@ -98,6 +110,8 @@ class Decision:
         scores = self._scores(outputs)
         if self.model.decide.rule == "threshold":
             return self._threshold(scores)
+        if (self.model.decide.ties or "lowest") == "lowest":
+            return scores.argmax(dim=1)  # the first of equals
         top = scores == scores.amax(dim=1, keepdim=True)
         return self._first(top, top.sum(dim=1) > 1)
 

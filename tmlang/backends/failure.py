@@ -40,9 +40,9 @@ class Failure:
         """Where ``decisions`` (n,) on inputs ``x`` (n, *shape) fail: (n,) bool. No decision at all never fails."""
         if self.targets is not None:
             return decisions == self.targets
-        wrong = (decisions >= 0) & (decisions != self.labels)
         if self.rejected is None or self.rejected.kind == "fail":
-            return wrong | (decisions == REJECTED)
+            return (decisions >= REJECTED) & (decisions != self.labels)
+        wrong = (decisions >= 0) & (decisions != self.labels)
         if self.near is None:
             return wrong
         denied = decisions == REJECTED

@@ -116,13 +116,13 @@ class Oracle:
             raise AccessDenied(f"scores asked under access `{self.level}`")
         if x.requires_grad and self.level != "white_box":
             raise AccessDenied(f"gradients asked under access `{self.level}`")
-        self._count(x.shape[0], units, self._rows)
+        counted = self._count(x.shape[0], units, self._rows)
         if self.level == "white_box" and x.requires_grad:
             # A view of this pass alone: a library may forward the same leaf again.
             shown = x.view_as(x)
             out: torch.Tensor = self._view(shown)
             if out.requires_grad:
-                shown.register_hook(lambda g: self._count_gradients(g, units))  # type: ignore[no-untyped-call]
+                shown.register_hook(lambda g: self._count_gradients(g, units, counted))  # type: ignore[no-untyped-call]
             return out
         with torch.no_grad():
             result: torch.Tensor = self._view(x)
@@ -158,17 +158,21 @@ class Oracle:
         """A view of one unit that counts into this oracle."""
         return _UnitView(self, index)
 
-    def _count(self, rows: int, units: torch.Tensor | None, each: int = 1) -> None:
+    def _count(self, rows: int, units: torch.Tensor | None, each: int = 1) -> torch.Tensor | int:
+        """Count rows forwarded; gives what each unit is charged."""
         add = self._share(rows, units) * each
         if self.limit is not None and bool(torch.as_tensor((self.queries + add > self.limit) & (add > 0)).any()):
             raise QueryLimit(f"the limit of {self.limit} queries per example is reached")
         self.queries += add
         if self._listen is not None:
             self._listen(add * self.units if isinstance(add, int) else int(add.sum()))
+        return add
 
-    def _count_gradients(self, gradient: torch.Tensor, units: torch.Tensor | None) -> None:
-        """One backward pass, and its rows without any slope."""
-        self.gradients += self._share(len(gradient), units) * self._rows
+    def _count_gradients(
+        self, gradient: torch.Tensor, units: torch.Tensor | None, counted: torch.Tensor | int
+    ) -> None:
+        """One backward pass over what was ``counted`` forward, and its rows without any slope."""
+        self.gradients += counted
         flat = gradient.detach().flatten(1)
         # One number that is not zero tells most rows.
         if not bool((flat[:, flat.shape[1] // 2] == 0).any()):

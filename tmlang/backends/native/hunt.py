@@ -91,7 +91,8 @@ class Hunt:
         if self.job.deadline is not None and time.monotonic() >= self.job.deadline:
             self.late = True
             return torch.zeros(len(units), dtype=torch.bool)
-        return (~self.closed & self._pays(rows))[units]
+        open_ = ~self.closed[units]
+        return open_ if self.job.oracle.limit is None else open_ & self._pays(rows)[units]
 
     def result(self) -> Candidates:
         """What failed, inside its set: an input that the projection moved is asked about once more."""
