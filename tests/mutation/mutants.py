@@ -152,7 +152,7 @@ class _Walk:
             yield ast.Continue() if isinstance(node, ast.Break) else ast.Break()
         elif isinstance(node, (ast.Raise, ast.AugAssign)) or (isinstance(node, ast.Expr) and not _is_text(node.value)):
             yield ast.Pass()
-        elif isinstance(node, ast.Return) and node.value is not None and not _is_none(node.value):
+        elif isinstance(node, ast.Return) and node.value is not None and not _is_named(node.value):
             yield ast.Return(ast.Constant(None))
         elif isinstance(node, ast.Slice):
             yield from (ast.Slice(None, node.upper, node.step),) if node.lower else ()
@@ -190,8 +190,9 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, (str, type(...)))
 
 
-def _is_none(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_named(node: ast.AST) -> bool:
+    """``None``, ``True``, ``False``: what is changed in them is told apart elsewhere, or not at all."""
+    return isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool))
 
 
 def _text(node: ast.AST) -> str:
