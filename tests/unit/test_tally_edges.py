@@ -8,11 +8,12 @@ from fractions import Fraction as F
 from math import inf
 
 import pytest
+from audit_roads import both_roads as tally
 from audit_support import Rows, attack, certifier, evaluation, plan, solver, threat
 from scipy.stats import beta
 
 from tmlang.audit.columns import Gap, Restriction
-from tmlang.audit.tally import column, contradictions, proof_note, tally, tally_plan, voided_methods
+from tmlang.audit.tally import column, contradictions, proof_note, tally_plan, voided_methods
 from tmlang.audit.void import void_methods
 from tmlang.meaning.threats import Ball, Either, Goal, Property, Rejected, Shift
 from tmlang.meaning.values import Call

@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction as F
 
 import pytest
+from audit_roads import both_roads
 from audit_support import Rows, attack, certifier, evaluation, solver, threat
 
 from tmlang.audit.columns import Restriction
@@ -32,8 +33,10 @@ UNION = Either((Ball("linf", "px", F(1, 8)), Ball("l2", "px", F(1))), ("flat", "
 
 
 def fact(rows, e=E, t=None, void=(), **restriction):
-    """What the rows of unit ``u`` say."""
-    reader = Reader(e, t or threat(), Restriction(**restriction), frozenset(void))
+    """What the rows of unit ``u`` say; their numbers are counted by both roads as well."""
+    t = t or threat()
+    both_roads(e, t, rows.all, restriction=Restriction(**restriction), voided=frozenset(void))
+    reader = Reader(e, t, Restriction(**restriction), frozenset(void))
     return reader.unit(group(e, rows.all, restriction.get("repeat"))["u"])
 
 
