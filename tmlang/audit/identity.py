@@ -143,14 +143,15 @@ def example_faults(plan: Plan, run: Json, rows: Sequence[Record]) -> Iterator[st
         yield "run.json lists the examples of other evaluations than the plan's"
     for evaluation in plan.evaluations:
         given = run["examples"].get(evaluation.name, [])
-        if len(set(given)) < len(given):
+        order = list(dict.fromkeys(given))
+        if len(order) < len(given):
             yield f"{evaluation.name}: run.json lists an example twice"
         own = (r for r in rows if r.evaluation == evaluation.name)
         counted = list(dict.fromkeys(r.example for r in own if stage_label(evaluation, r) == CLEAN_STAGE))
-        if sorted(counted) != sorted(set(given)):
-            odd = sorted(set(given) ^ set(counted))
+        if sorted(counted) != sorted(order):
+            odd = sorted({*order} ^ {*counted})
             of = f"{len(counted)} examples, and the data gave {len(given)}"
             yield f"{evaluation.name}: there are rows of {of}: `{odd[0]}` is in one alone"
-        elif counted != given:
-            at = next(i for i, (a, b) in enumerate(zip(counted, given, strict=False)) if a != b)
-            yield f"{evaluation.name}: the examples stand in another order than in the data, from `{given[at]}` on"
+        elif counted != order:
+            first = next(b for a, b in zip(counted, order, strict=True) if a != b)
+            yield f"{evaluation.name}: the examples stand in another order than in the data, from `{first}` on"
