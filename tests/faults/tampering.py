@@ -310,6 +310,7 @@ _VALUES: dict[str, Callable[[Any, Random], Any]] = {
     "l1": lambda v, _: v * 1.01,
     "l0": lambda v, _: v + 1,
     "distance": lambda v, _: v * 1.01,
+    "margin": lambda v, _: -v or 1.0,
     "candidate": lambda _, __: None,
 }
 
@@ -387,9 +388,9 @@ def statement(path: Path, random: Random) -> None:
 
 def page(path: Path, random: Random) -> None:
     """A word of a report."""
-    target = path / random.choice(["report.html", "report.md", "ro-crate-metadata.json"])
+    target = path / random.choice(["report.html", "report.md", "ro-crate-metadata.json", "croissant.json"])
     found = target.read_text()
-    word = random.choice([w for w in ("survival", "near", "broken", "linf", "apgd", "licence") if w in found])
+    word = random.choice([w for w in ("survival", "near", "broken", "linf", "apgd", "licence", "half") if w in found])
     target.write_text(found.replace(word, f"{word}!", 1))
     seal_anew(path)
 

@@ -88,7 +88,7 @@ def test_the_plan_and_the_reports_are_made_again(folder: Path) -> None:
     assert found.faults == []
     assert [text for text in found.checked if "made again" in text or "to the byte" in text] == [
         "that the plan is what its spec asks for: made again from the spec in the bundle",
-        "that report.html, report.md, ro-crate-metadata.json are what is made of the rest now, to the byte",
+        "that croissant.json, report.html, report.md, ro-crate-metadata.json are what is made of the rest now, to the byte",
     ]
 
 
@@ -115,6 +115,8 @@ def test_another_radius_with_all_that_follows_from_it_is_told(folder: Path, tmp_
         ("TM851", text_in("ro-crate-metadata.json", "no licence is stated", "CC BY 4.0")),
         ("TM851", text_in("ro-crate-metadata.json", "supported", "refuted")),
         ("TM851", lambda p: (p / "ro-crate-metadata.json").unlink()),
+        ("TM851", text_in("croissant.json", "unwanted", "ordinary")),
+        ("TM851", lambda p: (p / "croissant.json").unlink()),
         ("TM842", json_in("environment.json", date="yesterday")),
         ("TM851", json_in("environment.json", date="2020-01-01")),
         ("TM851", lambda p: (p / "notes.html").write_text("all is well")),
@@ -165,7 +167,7 @@ def test_a_page_that_cannot_be_made_here_is_not_checked(folder: Path, monkeypatc
     found = audit(folder / "run")
     assert found.faults == []
     assert any(text.startswith("report.html: report.html needs") for text in found.unchecked)
-    assert any("that report.md, ro-crate" in text for text in found.checked)
+    assert any("that croissant.json, report.md, ro-crate" in text for text in found.checked)
 
 
 PIXEL = "data:image/png;base64,"

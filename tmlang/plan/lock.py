@@ -80,7 +80,12 @@ def with_targets(plan: Plan) -> tuple[EvaluationPlan, ...]:
 
 def artifacts(plan: Plan) -> tuple[Artifact, ...]:
     """Every artifact that the plan names, each once, in order."""
-    return tuple(dict.fromkeys(_artifacts(plan)))
+    return artifacts_of(plan)
+
+
+def artifacts_of(part: Any) -> tuple[Artifact, ...]:
+    """Every artifact in a part of a plan, each once, in order."""
+    return tuple(dict.fromkeys(_artifacts(part)))
 
 
 def frozen(plan: Plan, hashes: Mapping[str, str]) -> Plan:

@@ -17,6 +17,7 @@ from tmlang.meaning.values import Call
 from tmlang.report.claims import claims_json, judged
 from tmlang.report.compare import Comparison, compare
 from tmlang.report.crate import crate
+from tmlang.report.croissant import croissant
 from tmlang.report.markdown import comparison_markdown, markdown
 from tmlang.report.material import materials
 from tmlang.report.paper import paper_macros
@@ -85,6 +86,7 @@ def write_into(bundle: Bundle) -> None:
 
 def described(bundle: Bundle) -> Iterator[tuple[str, bytes]]:
     """The descriptions of a bundle for other tools, in order: each tells of all files before it."""
+    yield "croissant.json", croissant(bundle)
     yield CRATE, crate(bundle)
 
 
