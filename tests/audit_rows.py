@@ -81,4 +81,5 @@ def rows(draw, e: EvaluationPlan, subject: Subject):
 def as_numbers(columns):
     found = {c.name: (c.numerator, c.denominator, c.low, c.high) for c in columns.columns}
     named = {f"attack_success:{label}": (c.numerator, c.denominator, c.low, c.high) for label, c in columns.attacks}
+    named |= {f"found_alone:{label}": (c.numerator, c.denominator, c.low, c.high) for label, c in columns.alone}
     return found | named

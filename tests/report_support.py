@@ -39,7 +39,7 @@ class Told:
 
 def expected(columns: Columns) -> Iterator[Told]:
     yield from (_told(c, "", c.name) for c in columns.columns)
-    yield from (_told(c, label, f"{c.name}/{key_part(label)}") for label, c in columns.attacks)
+    yield from (_told(c, label, f"{c.name}/{key_part(label)}") for label, c in columns.attacks + columns.alone)
     yield from (_told(c, f"repeat {i}", f"{c.name}/repeat/{i}") for i, c in enumerate(columns.repeats, 1))
 
 
@@ -101,7 +101,7 @@ def _in_markdown(part: str, numbers: list[Told]) -> None:
 
 def _in_json(told: Any, numbers: list[Told]) -> None:
     found = {n["heading"]: n for n in told["numbers"]}
-    found |= {f"{n['heading']} of {label}": n for label, n in told["attacks"] + told["repeats"]}
+    found |= {f"{n['heading']} of {label}": n for label, n in told["attacks"] + told["alone"] + told["repeats"]}
     assert found.keys() == {n.heading for n in numbers}
     for n in numbers:
         assert (found[n.heading]["value"], found[n.heading]["of"]) == (n.value, n.of)

@@ -70,6 +70,13 @@ def attack_success(run, label):
     return Fraction(sum(u[label] == "broken" for u in correct), len(correct)) if correct else None
 
 
+def found_alone(run, label):
+    correct = [u for u in run if u["clean"] == "cc"]
+    (other,) = set(ATTACKS) - {label}
+    alone = sum(u[label] == "broken" and u[other] != "broken" for u in correct)
+    return Fraction(alone, len(correct)) if correct else None
+
+
 ALL_OPEN = [{"clean": "cu", "a": "broken", "b": "broken", "proof": "certified"}] * 5
 
 
@@ -94,9 +101,12 @@ def test_every_completion_lies_in_the_range_and_its_ends_are_reached(run, policy
 @settings(max_examples=100, deadline=None)
 def test_attack_success_holds_every_completion(run):
     complete = list(product(*(completions(u) for u in run)))
-    for label, column in columns(run, "fail").attacks:
-        values = [v for c in complete if (v := attack_success(c, label)) is not None]
-        assert all(column.low <= v <= column.high for v in values)
+    k = columns(run, "fail")
+    for told, number in ((k.attacks, attack_success), (k.alone, found_alone)):
+        assert [label for label, _ in told] == list(ATTACKS)
+        for label, column in told:
+            values = [v for c in complete if (v := number(c, label)) is not None]
+            assert all(column.low <= v <= column.high for v in values)
 
 
 @given(RUN, POLICY)

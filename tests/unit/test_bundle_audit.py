@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -303,3 +304,23 @@ def test_the_command_line(tmp_path, capsys):
     assert main(["audit", str(lying), "--format", "json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["faults"][0]["code"] == "TM845"
+
+
+@pytest.mark.parametrize("told", ["attacks", "alone", "repeats"])
+def test_what_one_attack_or_repeat_found_is_counted_again(tmp_path, told):
+    rows = Rows()
+    for i in range(3):
+        rows.clean(f"u{i}")
+        for label, repeat in product("ab", range(2)):
+            rows.attack(f"u{i}", label, repeat=repeat)
+    whole = plan([evaluation(attack("a"), attack("b"), attribution="full", repeats=2)], [threat()])
+
+    def edit(columns):
+        own = columns["evaluations"]["e"][told]
+        (own[0] if told == "repeats" else own["b"]).update(numerator=1, low="1/3", high="1/3")
+
+    assert faults(sealed(make_bundle(tmp_path / "honest", whole, rows.all)).path) == []
+    found = faults(sealed(make_bundle(tmp_path / "edited", whole, rows.all, told=edit)).path)
+    named = {"attacks": "attack_success:b", "alone": "found_alone:b", "repeats": "repeat 0"}[told]
+    assert [code for code, _ in found] == ["TM845"]
+    assert named in found[0][1]

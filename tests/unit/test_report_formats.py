@@ -71,6 +71,13 @@ def alone():
     return plan([evaluation(attack("a"), attack("b"), attribution="full")], [threat()]), rows.all
 
 
+def overlap():
+    rows = Rows()
+    for i, (a, b) in enumerate([("broken", "broken"), ("broken", "none"), ("none", "none"), ("none", "timeout")]):
+        rows.clean(f"u{i}").attack(f"u{i}", "a", a).attack(f"u{i}", "b", b)
+    return plan([evaluation(attack("a"), attack("b"), attribution="full")], [threat()]), rows.all
+
+
 def least():
     rows = Rows().clean("u").attack("u", outcome="broken", distance=0.125).clean("v").attack("v")
     return plan([evaluation(attack())], [threat(allow=None, minimize=("linf", "px"))]), rows.all
@@ -161,7 +168,7 @@ def nothing():
 
 
 FIXTURES = [worked, excluded, denied, pairs, targets("all"), targets("apart"), alone, least, solved, fog, thrice, noisy]
-FIXTURES += [union, smoothed, sampled, judged, nothing]
+FIXTURES += [overlap, union, smoothed, sampled, judged, nothing]
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda f: f.__name__)

@@ -138,6 +138,24 @@ def test_attack_success_needs_full_attribution_and_counts_each_attack_alone():
     assert (full["b"].low, full["b"].high) == (Fraction(1, 3), Fraction(3, 3))
 
 
+def test_what_one_attack_found_alone_counts_the_others_that_ran_to_their_end():
+    """u: both; v: a alone; w: a, while b timed out; x: neither, b timed out; y: b alone; z: nobody knows it clean."""
+    rows = Rows()
+    for unit, a, b in (
+        ("u", "broken", "broken"), ("v", "broken", "none"), ("w", "broken", "timeout"), ("x", "none", "timeout"),
+        ("y", "none", "broken"),
+    ):  # fmt: skip
+        rows.clean(unit).attack(unit, "a", a).attack(unit, "b", b)
+    rows.clean("z", "cu").clean("wrong", "cw")
+    full = tally(evaluation(attack("a"), attack("b"), attribution="full"), threat(), rows.all)
+    alone = dict(full.alone)
+    assert (alone["a"].numerator, alone["a"].low, alone["a"].high) == (1, Fraction(1, 6), Fraction(3, 6))
+    assert (alone["b"].numerator, alone["b"].low, alone["b"].high) == (1, Fraction(1, 6), Fraction(3, 6))
+    assert {g.reason: g.units for g in alone["a"].gaps} == {"attack unfinished": 1, "clean decision unknown": 1}
+    assert tally(evaluation(attack("a"), attack("b")), threat(), rows.all).alone == ()
+    assert tally(evaluation(attack("a"), attribution="full"), threat(), rows.all).alone == ()
+
+
 def test_honest_unknown_is_finished_and_a_crash_of_the_certifier_is_not():
     rows = Rows()
     for unit, verdict in (("p", "certified"), ("q", "unknown"), ("r", "timeout"), ("s", "error")):

@@ -126,7 +126,7 @@ def open(path: str | Path) -> Evidence:
 
 def _each(columns: Columns) -> Iterable[tuple[str | None, Column]]:
     yield from ((None, c) for c in columns.columns)
-    yield from columns.attacks
+    yield from columns.attacks + columns.alone
 
 
 def _row(evaluation: str, column: Column, attack: str | None) -> dict[str, object]:

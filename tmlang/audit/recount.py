@@ -250,7 +250,7 @@ def threat_counts(r: Recount) -> dict[str, int]:
 
 
 def threat_numbers(r: Recount) -> dict[str, Number]:
-    """Every column of a threat; attacks as ``attack_success:<label>``."""
+    """Every column of a threat; attacks as ``attack_success:<label>`` and ``found_alone:<label>``."""
     s = lifted(r)
     w, i, c, t = len(s.broken), len(s.unfinished), len(s.certified), len(s.failed)
     cc, cw, cu = s.clean["cc"], s.clean["cw"], s.clean["cu"]
@@ -312,12 +312,20 @@ def _reviews(r: Recount, w: Units) -> dict[str, Number]:
 def _attacks(r: Recount, cc: int, cu: int) -> dict[str, Number]:
     if r.evaluation["attribution"] != "full":
         return {}
-    found = {}
+    fell: dict[str, Units] = {}
+    waits: dict[str, Units] = {}
     for stage in r.searches:
-        fell = r.candidates(stage["label"], in_access)
-        w = r.lift(fell)
-        i = r.lift(fell | (r.correct - r.finished(stage))) - w
-        found[f"attack_success:{stage['label']}"] = share(len(w), len(w) + len(i) + cu, cc + cu)
+        pairs = r.candidates(stage["label"], in_access)
+        fell[stage["label"]] = r.lift(pairs)
+        waits[stage["label"]] = r.lift(pairs | (r.correct - r.finished(stage))) - fell[stage["label"]]
+    found = {}
+    for label, w in fell.items():
+        found[f"attack_success:{label}"] = share(len(w), len(w) + len(waits[label]) + cu, cc + cu)
+        others = [other for other in fell if other != label]
+        broken, open_ = (frozenset().union(*(sets[o] for o in others)) for sets in (fell, waits))
+        if others:
+            most = len((w | waits[label]) - broken) + cu
+            found[f"found_alone:{label}"] = share(len(w - broken - open_), most, cc + cu)
     return found
 
 

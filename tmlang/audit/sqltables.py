@@ -66,6 +66,8 @@ class Tables:
             yield self._proofs()
             yield self._units()
             yield self._counts()
+            if self._is_full():
+                yield self._tried()
         else:
             yield self._rows("true")
         table = {"Threat": self._table, "Shift": self._shift, "Property": self._property}[self.kind]()
@@ -276,30 +278,49 @@ class Tables:
         judged = f"(SELECT {asked.format('kept')} FROM {self.name('units')} WHERE broken)"
         yield self._share("semantic_validity", "k", "k + n - told", "n", judged, "told > 0")
 
+    def _tried(self) -> str:
+        """Per attack and counted unit, whether it broke the unit, or is not finished with it."""
+        stages = texts(s["label"] for s in self.plan.searches)
+        fell = (
+            f"SELECT DISTINCT unit, stage, true AS fell FROM {self.name('rows')}"
+            f" WHERE stage IN {stages} AND {_WITNESS} AND within_access"
+        )
+        listed = ", ".join(f"({text(s['label'])})" for s in self.plan.searches)
+        pairs = (
+            "SELECT unit, example, stage, clean = 'cc' AND coalesce(fell, false) AS broken,\n"
+            "    clean = 'cc' AND fell IS NULL AND ended IS NULL AS open\n"
+            f"    FROM (SELECT unit, example, clean {self.clean()}) CROSS JOIN (VALUES {listed}) AS s(stage)\n"
+            f"    LEFT JOIN ({fell}) USING (unit, stage)\n"
+            f"    LEFT JOIN (SELECT *, true AS ended FROM {self.name('ended')}) USING (unit, stage)"
+        )
+        if self.each != "apart":
+            how = "or" if self.each == "any" else "and"
+            joined = f"bool_{how}(broken) AS broken, {_open(how, 'broken', 'open')} AS open"
+            pairs = f"SELECT example AS unit, stage, {joined}\nFROM ({pairs}) GROUP BY example, stage"
+        return self._create("tried", pairs)
+
     def _attacks(self) -> Iterator[str]:
-        """``attack_success`` of each attack alone."""
-        if self.plan.evaluation["attribution"] != "full":
+        """``attack_success`` and ``found_alone`` of each attack."""
+        if not self._is_full():
             return
+        asked = "count(*) FILTER (WHERE {0}) AS w, count(*) FILTER (WHERE {1}) AS i"
         for stage in self.plan.searches:
-            label = text(stage["label"])
-            fell = (
-                f"SELECT DISTINCT unit, true AS fell FROM {self.name('rows')}"
-                f" WHERE stage = {label} AND {_WITNESS} AND within_access"
-            )
-            ended = f"SELECT unit, true AS ended FROM {self.name('ended')} WHERE stage = {label}"
-            pairs = (
-                f"SELECT example, clean = 'cc' AND coalesce(fell, false) AS broken,\n"
-                "    clean = 'cc' AND fell IS NULL AND ended IS NULL AS open"
-                f" FROM (SELECT unit, example, clean {self.clean()})\n"
-                f"    LEFT JOIN ({fell}) USING (unit) LEFT JOIN ({ended}) USING (unit)"
-            )
-            if self.each != "apart":
-                how = "or" if self.each == "any" else "and"
-                joined = f"bool_{how}(broken) AS broken, {_open(how, 'broken', 'open')} AS open"
-                pairs = f"SELECT {joined} FROM ({pairs}) GROUP BY example"
-            alone = f"(SELECT count(*) FILTER (WHERE broken) AS w, count(*) FILTER (WHERE open) AS i FROM ({pairs}))"
+            label, tried = text(stage["label"]), self.name("tried")
+            alone = f"(SELECT {asked.format('broken', 'open')} FROM {tried} WHERE stage = {label})"
             both = f"{alone}, {self.name('counts')}"
             yield self._share(f"attack_success:{stage['label']}", "w", "w + i + cu", "cc + cu", both)
+            if len(self.plan.searches) > 1:
+                units = (
+                    f"(SELECT bool_or(stage = {label} AND broken) AS own, bool_or(stage = {label} AND open) AS waits,\n"
+                    f"    bool_or(stage <> {label} AND broken) AS others, bool_or(stage <> {label} AND open) AS more\n"
+                    f"    FROM {tried} GROUP BY unit)"
+                )
+                counted = asked.format("own AND NOT others AND NOT more", "(own OR waits) AND NOT others")
+                both = f"(SELECT {counted} FROM {units}), {self.name('counts')}"
+                yield self._share(f"found_alone:{stage['label']}", "w", "i + cu", "cc + cu", both)
+
+    def _is_full(self) -> bool:
+        return self.plan.evaluation["attribution"] == "full" and bool(self.plan.searches)
 
     def _median(self) -> str:
         """The median distance, in float64, over ``denominator`` units."""

@@ -27,6 +27,7 @@ def _evaluation(c: Columns) -> dict[str, Any]:
         "counts": asdict(c.counts),
         "columns": {column.name: _column(column) for column in c.columns},
         "attacks": {label: _column(column) for label, column in c.attacks},
+        "alone": {label: _column(column) for label, column in c.alone},
         "repeats": [_column(column) for column in c.repeats],
         "contradictions": [asdict(x) for x in c.contradictions],
         "holds": c.holds,
@@ -75,6 +76,7 @@ _EVALUATION: Form = {
     "counts": (dict,),
     "columns": (dict,),
     "attacks": (dict,),
+    "alone": (dict,),
     "repeats": (list,),
     "contradictions": (list,),
     "holds": _MAYBE_TEXT,
@@ -91,7 +93,7 @@ def form_fault(told: Any) -> str | None:
         _objects(told["evaluations"], _EVALUATION)
         for name, e in told["evaluations"].items():
             _objects({f"{name}: counts": e["counts"]}, _COUNTS)
-            for columns in (e["columns"], e["attacks"], dict(enumerate(e["repeats"]))):
+            for columns in (e["columns"], e["attacks"], e["alone"], dict(enumerate(e["repeats"]))):
                 _objects(columns, _COLUMN)
             _objects(dict(enumerate(e["contradictions"])), _CONTRADICTION)
         _objects(dict(enumerate(told["claims"])), _CLAIM)

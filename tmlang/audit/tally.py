@@ -132,6 +132,7 @@ def _tally_threat(
         counts,
         columns,
         attacks=_attack_columns(reader, units, counts),
+        alone=_alone_columns(reader, units, counts),
         restriction=restriction,
     )
 
@@ -268,6 +269,29 @@ def _attack_columns(reader: Reader, units: Sequence[Unit], k: Counts) -> tuple[t
         gaps = Gap("attack unfinished", open_), _unknown(k)
         found.append((stage.label, column("attack_success", broken, broken + open_ + k.cu, k.cc + k.cu, *gaps)))
     return tuple(found)
+
+
+def _alone_columns(reader: Reader, units: Sequence[Unit], k: Counts) -> tuple[tuple[str, Column], ...]:
+    """``found_alone``: what each attack broke and no other did, where several ran on every unit.
+
+    Open: an unfinished attack may take a unit from the one that broke it, or find one that no other does.
+    """
+    if reader.evaluation.attribution != "full" or len(reader.attacks) < 2:
+        return ()
+    sure: dict[str, int] = {s.label: 0 for s in reader.attacks}
+    may = dict(sure)
+    for u in units:
+        broke = [label for label, broken, _ in u.attacks if broken]
+        waits = [label for label, _, open_ in u.attacks if open_]
+        one = broke if len(broke) == 1 else []
+        for label in one if broke else waits:
+            may[label] += 1
+            sure[label] += broke == [label] and not waits
+    return tuple(
+        (label, column("found_alone", sure[label], may[label] + k.cu, k.cc + k.cu, *gaps))
+        for label in sure
+        for gaps in [(Gap("attack unfinished", may[label] - sure[label]), _unknown(k))]
+    )
 
 
 def _distance_columns(threat: Threat, units: Sequence[Unit]) -> Iterator[Column]:

@@ -124,6 +124,7 @@ def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: 
             continue
         mine = numbers(raw, evaluation, rows, void, Only())
         theirs = {**own["columns"], **{f"attack_success:{k}": v for k, v in own["attacks"].items()}}
+        theirs |= {f"found_alone:{k}": v for k, v in own["alone"].items()}
         compared += len(mine)
         for column in sorted(mine.keys() | theirs.keys()):
             if _told(theirs.get(column)) != mine.get(column):
@@ -154,7 +155,7 @@ def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: 
 def _arithmetic(evaluation: Json, rows: Sequence[Record]) -> str:
     able = {s["label"] for s in evaluation["stages"] if s["role"] != "attack" and s["lowering"] != "inner"}
     given = [r for r in rows if r.evaluation == evaluation["name"] and r.verdict == "certified"]
-    open_ = any(r.gap is None and r.stage.rpartition("/")[2] in able for r in given)
+    open_ = any((r.gap is None or r.gap_kind == "none") and r.stage.rpartition("/")[2] in able for r in given)
     return "real arithmetic" if open_ else ""
 
 

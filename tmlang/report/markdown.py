@@ -112,7 +112,7 @@ def _evaluation(e: EvaluationView) -> Iterator[str]:
     yield from _failures(e)
     yield from ("### All numbers", "")
     numbers = [(n.heading, n.value, n.of, n.meaning, "; ".join(n.gaps)) for n in e.numbers]
-    alone = [*e.attacks, *e.repeats]
+    alone = [*e.attacks, *e.alone, *e.repeats]
     numbers += [(f"{n.heading} of {label}", n.value, n.of, n.meaning, "; ".join(n.gaps)) for label, n in alone]
     yield from _table(("number", "value", "of", "counts units that are", "open"), numbers)
 

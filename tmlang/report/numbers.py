@@ -27,7 +27,8 @@ NAMES = {
     "semantic_validity": ("semantic validity", "of failing inputs: a reviewer says that the label still holds"),
     "corrupted_accuracy": ("accuracy after the change", "right on the changed input: an average, no worst case"),
     "median_distance": ("median distance", "of the nearest failing inputs found; not found counts as infinite"),
-    "attack_success": ("success", "of right ones: broken by this attack alone"),
+    "attack_success": ("success", "of right ones: broken by this attack, whatever the others broke"),
+    "found_alone": ("sole success", "of right ones: broken by this attack and by no other"),
 }
 """Column -> (heading, what is counted)."""
 

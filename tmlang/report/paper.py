@@ -114,8 +114,8 @@ def _numbers(paper: _Paper, evaluation: EvaluationPlan, columns: Columns) -> Ite
         yield "holds", columns.holds
     for column in columns.columns:
         yield from _number(paper, evaluation, columns, column, column.name)
-    for label, column in columns.attacks:
-        yield from _number(paper, evaluation, columns, column, f"attack_success/{key_part(label)}")
+    for label, column in columns.attacks + columns.alone:
+        yield from _number(paper, evaluation, columns, column, f"{column.name}/{key_part(label)}")
     for i, column in enumerate(columns.repeats, 1):
         yield from _number(paper, evaluation, columns, column, f"{column.name}/repeat/{i}")
 

@@ -55,7 +55,9 @@ def _lines(
     for name, c in columns.items():
         yield f"{name}: {c.subject}"
         yield from (f"  {line}" for line in headline(c))
-        yield from (f"  {number_view(k).heading} of {label}: {number_view(k).value}" for label, k in c.attacks)
+        yield from (
+            f"  {number_view(k).heading} of {label}: {number_view(k).value}" for label, k in c.attacks + c.alone
+        )
         median = c.get("median_distance")
         if median is not None:
             yield f"  median distance: {number_view(median).value} of {median.denominator}"

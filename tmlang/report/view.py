@@ -116,6 +116,7 @@ class EvaluationView:
     proved: float | None
     numbers: tuple[NumberView, ...]
     attacks: tuple[tuple[str, NumberView], ...]
+    alone: tuple[tuple[str, NumberView], ...]
     repeats: tuple[tuple[str, NumberView], ...]
     look: Look | None
     failures: tuple[FailureView, ...]
@@ -242,6 +243,7 @@ def _evaluation(
         None if certified is None or certified.low is None else float(certified.low),
         tuple(number_view(c) for c in columns.columns),
         tuple((label, number_view(c)) for label, c in columns.attacks),
+        tuple((label, number_view(c)) for label, c in columns.alone),
         tuple((f"repeat {i}", number_view(c)) for i, c in enumerate(columns.repeats, 1)),
         look_first(evaluation, subject, classes, records),
         *failures,
