@@ -9,7 +9,7 @@ from typing import Any
 
 from tmlang.base import canonical
 from tmlang.meaning.evaluations import Claim, Measured
-from tmlang.meaning.models import Model
+from tmlang.meaning.models import Data, Model
 from tmlang.meaning.threats import Property, Threat
 from tmlang.meaning.values import Symbol
 from tmlang.plan import codec
@@ -76,12 +76,10 @@ def _measured(claim: Claim) -> list[Measured]:
 def _restricted(plan: Plan, evaluations: list[EvaluationPlan]) -> Plan:
     """Only what ``evaluations`` need, without words that carry no meaning."""
     subjects = [s for s in plan.subjects if s.name in {e.subject for e in evaluations}]
-    surrogates = {n for s in subjects if isinstance(s, Threat) for n in s.access.surrogates}
-    models = _closed(plan, {s.model for s in subjects} | surrogates)
-    data = {s.data for s in subjects if not isinstance(s, Property)}
-    data |= {s.fitted_on for s in subjects if isinstance(s, Threat) and s.fitted_on}
-    data |= {r.calibrated_on for m in models for r in m.reject if r.calibrated_on}
-    kept_data = [d for d in plan.data if d.name in data]
+    threats = [s for s in subjects if isinstance(s, Threat)]
+    names = {s.model for s in subjects} | {n for t in threats for n in t.access.surrogates}
+    sets = {s.data for s in subjects if not isinstance(s, Property)} | {t.fitted_on for t in threats if t.fitted_on}
+    models, kept_data = _closed(plan, names, sets)
     spaces = {m.space for m in models} | {d.space for d in kept_data}
     return replace(
         plan,
@@ -104,8 +102,14 @@ def _bare(evaluation: EvaluationPlan) -> EvaluationPlan:
     return replace(evaluation, stages=stages, passes=(), doc="")
 
 
-def _closed(plan: Plan, names: set[str]) -> list[Model]:
-    """The models of these names and the members of their ensembles."""
-    found = [m for m in plan.models if m.name in names]
-    members = {name for m in found if m.ensemble for name in m.ensemble[0]}
-    return found if members <= names else _closed(plan, names | members)
+def _closed(plan: Plan, models: set[str], data: set[str]) -> tuple[list[Model], list[Data]]:
+    """The models and data of these names and all that they rest on: members of ensembles, data that a rejection was
+    calibrated on, models that chose examples or gave the labels."""
+    found = [m for m in plan.models if m.name in models]
+    sets = [d for d in plan.data if d.name in data]
+    more = {name for m in found if m.ensemble for name in m.ensemble[0]}
+    more |= {t.model for d in sets for t in d.takes if t.model} | {d.truth.model for d in sets if d.truth.model}
+    beside = {r.calibrated_on for m in found for r in m.reject if r.calibrated_on}
+    if more <= models and beside <= data:
+        return found, sets
+    return _closed(plan, models | more, data | beside)
