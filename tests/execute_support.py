@@ -14,7 +14,7 @@ import torch
 
 from tmlang.audit.record import Record
 from tmlang.backends.contract import Candidates, Job, Verdicts
-from tmlang.execute import runner
+from tmlang.execute import calls, runner
 from tmlang.execute.runner import RunOptions, RunResult
 from tmlang.execute.workers import Limits
 from tmlang.meaning.evaluations import Claim, Measured
@@ -119,11 +119,14 @@ def verdicts(*said: str, margin: float = 1.0, candidates: Callable[[Job], Candid
     return act
 
 
+UNITS = calls.UNITS
+
+
 class Runs:
     """Runs plans with adapters given by stage label."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder = folder
+        self.folder, self.monkeypatch = folder, monkeypatch
         self.toys: dict[str, Toy] = {}
         monkeypatch.setattr(runner, "load", lambda _, method, __: self.toys[method])
 
@@ -136,8 +139,10 @@ class Runs:
         limits: Limits = Limits(),  # noqa: B008
         **acts: Callable[[Job], Any],
     ) -> RunResult:
+        """``batch``: units of a call."""
         self.toys |= {label: Toy(act) for label, act in acts.items()}
-        return runner.run(made, replace(options, out=self.folder / out, batch_size=batch, limits=limits))
+        self.monkeypatch.setattr(calls, "UNITS", batch or UNITS)
+        return runner.run(made, replace(options, out=self.folder / out, limits=limits))
 
     def rows(self, out: str = "out") -> list[Record]:
         from tmlang.audit.bundle import Bundle

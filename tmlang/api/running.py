@@ -34,6 +34,7 @@ def run(
     """Run a spec and give its evidence; the arguments are those of ``tmc run``, and so is the bundle that is written.
 
     ``out``: the folder of the bundle (``runs/NAME-…`` when ``None``); an equal run that was interrupted goes on there.
+    ``batch_size``: examples whose rows are committed together; no number depends on it.
     ``workers``, ``example_timeout`` (seconds), ``memory`` (MB): processes that call methods, and what a call may take.
     ``locked``: run only what the lock beside the spec describes (the spec must be a file then).
     ``progress``: what is told how far it is; when ``None``, a notebook shows a :class:`~tmlang.api.live.Live`.

@@ -47,7 +47,7 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="the folder of the bundle (runs/NAME-… when absent)")
     parser.add_argument("--trust-code", action="store_true", help="let the Python code and programs of the spec run")
     parser.add_argument("--locked", action="store_true", help="run only what the lock beside the spec describes")
-    parser.add_argument("--batch-size", type=_positive, metavar="N", help="units that one call of a method gets")
+    parser.add_argument("--batch-size", type=_positive, metavar="N", help="units whose rows are committed together")
     parser.add_argument("--max-bytes", type=_positive, metavar="N", help="greatest size of one file")
     parser.add_argument("--workers", type=_positive, metavar="N", help="call methods in N processes of their own")
     parser.add_argument("--example-timeout", type=_seconds, metavar="S", help="seconds that a call may take")

@@ -26,6 +26,7 @@ from tmlang.diagnostics.model import Diagnostic
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.execute.allocator import keep_freed_memory
 from tmlang.execute.arena import Arena, make_arena
+from tmlang.execute.calls import call_size, calls
 from tmlang.execute.guard import check_state, quiet, state_hash
 from tmlang.execute.isolation import Batch, Kept, Piece, answered
 from tmlang.execute.ledger import Ledger
@@ -46,19 +47,16 @@ from tmlang.plan.lock import Lock
 from tmlang.plan.passes import DROP_BROKEN
 from tmlang.plan.text import claim_identity, plan_hash
 
-BATCH = 512
-"""Units of one batch unless the run says otherwise; fewer for large inputs."""
 _CALLERS: Mapping[str, type[StageRun]] = {"corrupt": ShiftRun}
 """Roles that are no search and no proof."""
-_NUMBERS = 1 << 22
-"""Coordinates that a batch of the default size has at most."""
 INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
 class RunOptions:
     """``out``: the folder of the bundle; ``None`` makes ``runs/<name>-<identity>``. ``sources``: the texts of the
-    spec's files, which go into the bundle. ``batch_size`` ``None``: :data:`BATCH`, or what fits. ``limits``: in how
+    spec's files, which go into the bundle. ``batch_size``: units whose rows are committed together, at most those of a
+    call (``None``: these); no row depends on it. ``limits``: in how
     many processes methods are called, and what a call may take. ``lock``: what the run is held to; it goes into the
     bundle too."""
 
@@ -124,7 +122,7 @@ class _Runner:
         self.progress.say("loading and probing models and data")
         arenas = [self._arena(evaluation.name) for evaluation in self.plan.evaluations]
         self._frozen()
-        sizes = {a.evaluation.name: self._batch_size(a) for a in arenas}
+        sizes = {a.evaluation.name: _call_size(a) for a in arenas}
         examples = {a.evaluation.name: a.examples() for a in arenas}
         named = identity(self.plan, self.world, sizes, examples, self.options.lock)
         first = first_files(self.plan, self.options.sources, self.options.lock)
@@ -164,12 +162,6 @@ class _Runner:
             text = f"taken as they are, without a hash: {named}"
             help = "tmc freeze writes every hash into a lock that tmc run --locked obeys"
             self.warn([Diagnostic("TM728", text, next(iter(unfrozen.values())).origin, help=help)])
-
-    def _batch_size(self, arena: Arena) -> int:
-        if arena.fitting is not None:
-            return max(1, len(arena.units))  # one perturbation is judged as one
-        fits = max(1, min(BATCH, _NUMBERS // max(1, arena.sets.space.size)))
-        return self.options.batch_size or fits
 
     # --- after the search -----------------------------------------------------------------------------------------
 
@@ -228,6 +220,12 @@ def _complete(evaluation: EvaluationPlan, columns: Columns) -> bool:
     return coverage.numerator + abstained >= coverage.denominator
 
 
+def _call_size(arena: Arena) -> int:
+    if arena.fitting is not None:
+        return max(1, len(arena.units))  # one perturbation is judged as one
+    return call_size(arena.attacked.deployed, arena.x[:1])
+
+
 def _timing(arena: Arena) -> dict[str, Any]:
     """Measured seconds, and what share of them the replays took."""
     total = arena.clean_seconds + arena.searching + arena.replaying
@@ -243,8 +241,8 @@ def _timing(arena: Arena) -> dict[str, Any]:
 class _Evaluation:
     """The stages of one evaluation, in order, over the units that are still worth it."""
 
-    def __init__(self, runner: _Runner, arena: Arena, folder: RunFolder, batch_size: int) -> None:
-        self.runner, self.arena, self.folder, self.batch_size = runner, arena, folder, batch_size
+    def __init__(self, runner: _Runner, arena: Arena, folder: RunFolder, size: int) -> None:
+        self.runner, self.arena, self.folder, self.size = runner, arena, folder, size
         self.evaluation = arena.evaluation
         self.ledger = Ledger(self.evaluation.name, runner.records)
         self.space = arena.sets.space
@@ -267,17 +265,17 @@ class _Evaluation:
         return stage.role == "attack" or not any(s.role == "attack" for s in self.evaluation.stages)
 
     def _stage(self, stage: Stage, repeat: int) -> None:
-        active = self._active(stage, repeat)
         done = self.ledger.done(stage.label, repeat)
-        batches = [active[i : i + self.batch_size] for i in range(0, len(active), self.batch_size)]
-        left = [b for b in batches if any(self.arena.units[i].id not in done for i in b)]
+        asked = calls(len(self.arena.units), self._active(stage, repeat), self.size)
+        left = [of_one for of_one in asked if any(self.arena.units[i].id not in done for i in of_one)]
         name = stage.id if self.evaluation.repeats == 1 else f"{stage.id} #{repeat + 1}"
-        self.runner.progress.stage(name, sum(len(b) for b in left))
+        self.runner.progress.stage(name, sum(map(len, left)))
         if left:
-            pieces = [Piece(tuple(b), tuple(self.ledger.used(self.arena.units[i].id) for i in b)) for b in left]
+            used = self.ledger.used(stage.label, repeat)
+            pieces = [Piece(b, tuple(used(self.arena.units[i].id) for i in b)) for b in left]
             with self._asked(stage, repeat, pieces) as found:
                 for piece, batch in zip(pieces, found, strict=True):
-                    self._commit(batch)
+                    self._committed(batch, done)
                     self.runner.progress.advance(len(piece.at), self._standing())
         self._check_state(stage)
         self._failures(stage, repeat)
@@ -308,7 +306,7 @@ class _Evaluation:
         """Clean and correct units; without those that earlier stages broke, where the plan's passes allow that. A shift
         is an average over all usable ones.
 
-        What this stage itself has committed does not count, so an interrupted stage is cut into the same batches again.
+        What this stage itself has committed does not count, so an interrupted stage makes the same calls again.
         """
         earlier = [s.label for s in self.evaluation.stages[: self.evaluation.stages.index(stage)]]
         broken = self.ledger.broken(repeat, earlier) if DROP_BROKEN in self.evaluation.passes else set()
@@ -321,6 +319,17 @@ class _Evaluation:
             return None
         correct = sum(u.applicable and u.clean == "cc" for u in self.arena.units)
         return correct - len(self.ledger.broken_ever())
+
+    def _committed(self, batch: Batch, done: set[str]) -> None:
+        """Commit the rows of a call, unit by unit in order, without those of units that were done before."""
+        of_unit: dict[int, list[int]] = {}
+        for k, keep in enumerate(batch.kept):
+            if self.arena.units[keep.unit].id not in done:
+                of_unit.setdefault(keep.unit, []).append(k)
+        units, together = sorted(of_unit), self.runner.options.batch_size or max(1, len(of_unit))
+        for start in range(0, len(units), together):
+            rows = [k for unit in units[start : start + together] for k in of_unit[unit]]
+            self._commit(Batch(tuple(batch.rows[k] for k in rows), tuple(batch.kept[k] for k in rows)))
 
     def _commit(self, batch: Batch) -> None:
         domain = self.arena.sets.domain
