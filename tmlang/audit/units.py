@@ -247,7 +247,7 @@ def join_targets(units: Sequence[Unit], *, any_target: bool) -> Unit:
         first,
         id=first.example,
         broken=broken,
-        broken_any=_join([(u.broken_any, False) for u in units], any_target)[0],
+        broken_any=(any if any_target else all)(u.broken_any for u in units),
         open=open_,
         open_any=_join([(u.broken or u.denied, u.open_any) for u in units], any_target)[1],
         denied=any(u.denied for u in units),
