@@ -34,7 +34,7 @@ def test_rows_of_another_evaluation_are_none_of_this_one():
 
 def test_the_note_speaks_of_certificates_of_stages_that_prove():
     rows = Rows().clean("u").proof("u", margin=1.0, gap=0.1).proof("u", "c", "unknown")
-    rows.attack("u", "a").proof("u", "d", margin=1.0)
+    rows.attack("u", "a").proof("u", "d", margin=1.0, gap=None)
     assert proof_note(evaluation(attack(), certifier(), certifier("d", lowering="inner")), rows.all) == ""
     assert proof_note(evaluation(attack(), certifier(), certifier("d")), rows.all) == "real arithmetic"
 
@@ -187,7 +187,7 @@ def test_every_gap_is_named_with_its_units():
 
 def test_probabilistic_certificates_say_how_sure_they_are():
     sure = certifier("c", evidence="probabilistic", arguments=(("alpha", F(1, 1000)), ("n", F(100))))
-    rows = Rows().clean("u").proof("u", margin=1.0, draws=100, errors=0).all
+    rows = Rows().clean("u").proof("u", margin=1.0, gap=None, draws=100, errors=0).all
     note = "each at 99.9 %, all 1 jointly at 99.9 %; 0 abstained"
     assert tally(evaluation(sure), threat(), rows).get("certified").note == f"real arithmetic; {note}"
     within = [replace(r, gap=0.1) for r in rows]
@@ -248,6 +248,8 @@ PROPERTY = Property("p", "net", (), ())
         (lambda r: r.proof("u", verdict="unknown").attack("u", "a"), "undecided", 1, 0, 0),
         (lambda r: r.proof("u", verdict="error"), "undecided", 0, 0, 0),
         (lambda r: r.proof("u", verdict="timeout").attack("u", "a"), "undecided", 0, 0, 0),
+        (lambda r: r.proof("u", verdict="error", status="none"), "undecided", 0, 0, 0),
+        (lambda r: r.proof("u", verdict="timeout", status="none"), "undecided", 0, 0, 0),
         (lambda r: r.attack("u", "a", "crashed").proof("u", verdict="unknown"), "undecided", 0, 0, 0),
         (lambda r: r.attack("u", "a").proof("u", "s", "unknown", status="oom"), "undecided", 0, 0, 0),
         (lambda r: r, "undecided", 0, 0, 0),
@@ -291,6 +293,7 @@ def test_the_letters_of_a_shift():
             rows.attack(unit, "fog", status, decision=0 if right else 1, repeat=repeat)
     found = tally(evaluation(stage, repeats=2), shift, rows.all)
     k = found.counts
+    assert (found.units, found.clean_errors, found.restriction) == ("examples", None, Restriction())
     assert (k.selected, k.unusable, k.base, k.denominator) == (5, 1, 4, 4)
     assert (k.cc, k.cw, k.cr, k.cu, k.unfinished) == (1, 1, 1, 1, 2)
     assert told(found, "corrupted_accuracy") == (3, 8, F(3, 8), F(5, 8), [("not evaluated", 2)])
@@ -301,6 +304,7 @@ def test_the_letters_of_a_shift():
     assert [(c.numerator, c.low, c.high) for c in found.repeats] == [(2, F(2, 4), F(3, 4)), (1, F(1, 4), F(2, 4))]
     one = tally(evaluation(stage, repeats=2), shift, rows.all, restriction=Restriction(repeat=1))
     assert told(one, "corrupted_accuracy")[:2] == (1, 4)
+    assert one.restriction == Restriction(repeat=1)
     assert one.repeats == ()
 
 

@@ -354,6 +354,21 @@ def test_the_other_facts_of_joined_targets():
     assert join_targets((pair(0), pair(1)), any_target=True).kept is None
 
 
+def test_a_denial_of_one_target_settles_the_others_or_none():
+    denied, open_ = pair(0, denied=True), pair(1, open_any=True)
+    for pairs in ((denied, open_), (open_, denied)):
+        some, every = (join_targets(pairs, any_target=way) for way in (True, False))
+        assert (some.denied, every.denied) == (True, True)
+        assert (some.open_any, every.open_any) == (False, True)
+
+
+def test_a_single_target_is_its_example():
+    for way in (True, False):
+        assert join_targets([pair(0, broken=True, broken_any=True)], any_target=way) == replace(
+            pair(0, broken=True, broken_any=True), id="x", certified=False
+        )
+
+
 def test_attacks_of_joined_targets_are_joined_one_by_one():
     a = pair(0, attacks=(("a", True, False), ("b", False, True)))
     b = pair(1, attacks=(("a", False, False), ("b", False, False)))
