@@ -71,6 +71,7 @@ evaluate refusing of unsure {
 
 report {
   figures:  image_pairs(greys), perturbation_heatmap(greys), verdict_summary(greys), survival_curve(greys),
-            overlap(greys), distances(greys), margins(greys), margin_heatmap(greys), output_bounds(greys),
-            pinned_intervals(greys), width_heatmap(greys), coverage(greys), radius_curve(radii), rejection(refusing)
+            overlap(greys), distances(greys), measured_margins(greys), margins(greys), margin_heatmap(greys),
+            output_bounds(greys), pinned_intervals(greys), width_heatmap(greys), coverage(greys), radius_curve(radii),
+            rejection(refusing)
 }

@@ -134,7 +134,8 @@ def test_equal_records_give_equal_bytes(tmp_path):
 
 
 def test_every_figure_is_drawn_or_refused_with_a_reason(tmp_path):
-    rows = Rows().clean("u").attack("u", outcome="broken", candidate="candidates/000001.safetensors#0", **BROKEN)
+    rows = Rows().clean("u", margin=1.0)
+    rows.attack("u", outcome="broken", candidate="candidates/000001.safetensors#0", margin=-1.0, **BROKEN)
     m = material(tmp_path / "run", plan([evaluation(attack())], [threat()]), rows.all)
     found = {name: draw(name, m) for name in FIGURES}
     refused = {name for name, d in found.items() if d.refused}

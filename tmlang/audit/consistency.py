@@ -92,6 +92,8 @@ def _threat_faults(subject: Json, row: Record, base: int, *, random: bool) -> It
         expected = {row.label: "cc", -1: "cr"}.get(-2 if row.clean_decision is None else row.clean_decision, "cw")
         if row.clean != expected:
             yield f"a clean decision {row.clean_decision} for label {row.label} is called {row.clean}"
+    if not random and row.verdict in (None, "broken"):
+        yield from _margin_faults(row)
     if (row.status, row.within_scope) in (("valid", False), ("invalid", True), ("valid", None)):
         yield f"status {row.status} with within_scope {row.within_scope}"
     if row.observed_failure is None:
@@ -106,6 +108,15 @@ def _threat_faults(subject: Json, row: Record, base: int, *, random: bool) -> It
     expected_failure = fails(subject, row)
     if expected_failure is not None and expected_failure != row.observed_failure:
         yield f"decision {row.decision} for label {row.label} is told as observed_failure {row.observed_failure}"
+
+
+def _margin_faults(row: Record) -> Iterator[str]:
+    """A measured margin is above 0 where the label was decided, and below where another class was."""
+    if row.margin is None or row.decision is None or row.decision < 0:
+        return
+    right = row.decision == row.label
+    if (row.margin > 0 and not right) or (row.margin < 0 and right):
+        yield f"decision {row.decision} for label {row.label} with the margin {row.margin:.6g}"
 
 
 def _flag_faults(row: Record) -> Iterator[str]:

@@ -43,9 +43,9 @@ class Record:
     the space's units, float64 within an ulp or two (``None`` without a candidate). ``seconds`` is the unit's share of
     its batch. ``queries`` counts rows forwarded for this unit in this stage up to this row, ``gradients`` rows
     back-propagated. ``candidate`` is ``<file>#<row>`` inside the bundle. ``projected`` marks the inward projection of
-    an ``invalid`` failing candidate (its second row). ``margin`` is a certifier's proved margin or a candidate's
-    measured one. ``branch`` names the branch of a union that a certificate covers, or every branch that a candidate
-    lies in, joined by ``BRANCHES``.
+    an ``invalid`` failing candidate (its second row). ``margin`` is a certifier's proved margin, or the one measured at
+    an original (its clean row) or a kept candidate. ``branch`` names the branch of a union that a certificate covers,
+    or every branch that a candidate lies in, joined by ``BRANCHES``.
     """
 
     evaluation: str

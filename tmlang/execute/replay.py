@@ -28,12 +28,13 @@ from tmlang.plan.lock import frozen
 @dataclass(frozen=True, slots=True)
 class Again:
     """One saved input: ``row`` as recorded, and the ``decision`` that the model takes now (−1: rejected, −2: none).
-    ``start`` and ``point``: original and changed input (*shape) in the space's values."""
+    ``start`` and ``point``: original and changed input (*shape) in the space's values; ``margin``: at the latter."""
 
     row: Record
     decision: int
     start: np.ndarray
     point: np.ndarray
+    margin: float | None = None
 
     @property
     def agrees(self) -> bool:
@@ -114,7 +115,9 @@ def _replayed(bundle: Bundle, arena: Arena, rows: Sequence[Record]) -> Iterator[
             continue
         stored, original, indices = bundle.candidate(row.candidate)
         start, point = (as_values(arena.sets.space, a, indices=indices) for a in (original, stored))
-        yield Again(row, int(arena.attacked.evaluator.decide(torch.from_numpy(point[None]))[0]), start, point)
+        evaluator, x = arena.attacked.evaluator, torch.from_numpy(point[None])
+        (margin,) = evaluator.margins(x, torch.tensor([row.label]))
+        yield Again(row, int(evaluator.decide(x)[0]), start, point, margin)
 
 
 def _data_faults(arena: Arena, rows: Sequence[Record]) -> Iterator[str]:
@@ -130,15 +133,26 @@ def _data_faults(arena: Arena, rows: Sequence[Record]) -> Iterator[str]:
             yield f"{unit.id}: recorded with label {row.label} and target {row.target}, and the data says {unit.label}"
         if row.clean != unit.clean:
             yield f"{unit.id}: recorded as {row.clean} before any change, and the model makes it {unit.clean}"
+        if not _alike(row.margin, unit.margin):
+            yield f"{unit.id}: recorded with the margin {row.margin} before any change, and it is {unit.margin}"
 
 
 def _faults(again: Again, arena: Arena) -> Iterator[str]:
     row = again.row
     if not again.agrees and row.status != "unstable":
         yield f"the input of {row.stage} was decided {row.decision}, and the model decides {again.decision}"
+    if row.verdict is None and row.status != "unstable" and not _alike(row.margin, again.margin):
+        yield f"the input of {row.stage} was given the margin {row.margin}, and it is {again.margin}"
     here = next((i for i, u in enumerate(arena.units) if u.id == row.unit), None)
     if here is not None and not np.array_equal(arena.x[here].numpy(), again.start):
         yield f"the original beside the input of {row.stage} is not that of the data"
+
+
+def _alike(told: float | None, found: float | None) -> bool:
+    """Margins up to the rounding of another processor."""
+    if told is None or found is None:
+        return told is found
+    return abs(told - found) <= 1e-4 * (1 + abs(found))
 
 
 def _output_faults(bundle: Bundle, arena: Arena, rows: Sequence[Record], saved: Sequence[Again]) -> Iterator[str]:

@@ -70,6 +70,7 @@ def clean_row(
         rule=broken_rule,
         counted_failure=failed and threat.clean_errors == "fail" if unit.applicable else None,
         label_reviewed=reviewed,
+        margin=unit.margin,
         draws=unit.trial.draws if unit.trial else None,
         errors=unit.trial.errors if unit.trial else None,
         seconds=seconds,

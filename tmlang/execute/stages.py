@@ -177,7 +177,7 @@ class StageRun:
             for fact in facts[k]:
                 unit, name = self.arena.units[i], self.arena.evaluation.name
                 row = attack_row(name, self.stage.label, unit, self.repeat, fact, efforts[k], within_access=within[k])
-                rows.append(self._tested(row, i, fact))
+                rows.append(self._measured(self._tested(row, i, fact), fact))
                 keeps.append(Kept(i, kept(fact), theta=fact.theta))
         return Batch(tuple(rows), tuple(keeps))
 
@@ -187,6 +187,14 @@ class StageRun:
             return row
         trial = self.arena.confirmed().trial(unit, torch.from_numpy(facts.x))
         return replace(row, draws=trial.draws, errors=trial.errors)
+
+    def _measured(self, row: Record, facts: Facts) -> Record:
+        """``row`` with the margin of the candidate that it keeps, where the object is fixed."""
+        x = kept(facts)
+        if x is None or facts.decision is None or self.arena.confirmation is not None:
+            return row
+        (margin,) = self.arena.attacked.evaluator.margins(torch.from_numpy(x[None]), torch.tensor([row.label]))
+        return replace(row, margin=margin)
 
     def _proved(
         self,
@@ -244,7 +252,7 @@ class StageRun:
             status=verdict if verdict in ("error", "timeout") else row.status,
             verdict=verdict,
             message=message or row.message,
-            margin=None if isnan(margin) else margin,
+            margin=row.margin if isnan(margin) else margin,
             gap=verdicts.gap,
             gap_kind=verdicts.gap_kind,
         )

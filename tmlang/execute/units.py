@@ -23,7 +23,7 @@ from tmlang.meaning.threats import Goal, Threat
 @dataclass(frozen=True)
 class Unit:
     """``row``: of the loaded data. ``decision``: of the clean input, ``NO_DECISION`` where there is none. ``trial``:
-    the test of the clean input of a random object."""
+    the test of the clean input of a random object. ``margin``: of the label's score over the others, of a fixed one."""
 
     id: str
     example: str
@@ -33,6 +33,7 @@ class Unit:
     clean: CleanStatus
     decision: int
     trial: Trial | None = None
+    margin: float | None = None
 
     @property
     def applicable(self) -> bool:
@@ -42,11 +43,13 @@ class Unit:
 
 @dataclass(frozen=True)
 class Clean:
-    """What E says of the originals: ``decisions`` (N,), and per original its test where the object is random."""
+    """What E says of the originals: ``decisions`` (N,), and per original its test where the object is random, and its
+    margin where it is fixed."""
 
     decisions: torch.Tensor
     trials: tuple[Trial | None, ...]
     seconds: float
+    margins: tuple[float | None, ...] = ()
 
 
 def clean_pass(
@@ -63,7 +66,8 @@ def clean_pass(
         decided = _decided(evaluator, x)
         for _ in range(evaluator.replays - 1):
             decided = torch.where(_decided(evaluator, x) == decided, decided, NO_DECISION)
-        return Clean(decided, (None,) * len(x), time.perf_counter() - began)
+        margins = _margins(evaluator, x, torch.from_numpy(data.labels), decided)
+        return Clean(decided, (None,) * len(x), time.perf_counter() - began, margins)
     decided = confirmation.decide(x)
     correct = Confirmed(Failure(torch.from_numpy(data.labels)), confirmation)
     trials = tuple(correct.trial(i, row) for i, row in enumerate(x))
@@ -80,6 +84,17 @@ def _decided(evaluator: Evaluator, x: torch.Tensor) -> torch.Tensor:
         return torch.cat([_decided(evaluator, row) for row in torch.split(x, 1)])
 
 
+def _margins(
+    evaluator: Evaluator, x: torch.Tensor, labels: torch.Tensor, decided: torch.Tensor
+) -> tuple[float | None, ...]:
+    """Of the originals that were decided at all."""
+    margins: list[float | None] = [None] * len(x)
+    at = torch.nonzero(decided != NO_DECISION).flatten()
+    for i, margin in zip(at.tolist(), evaluator.margins(x[at], labels[at]), strict=True):
+        margins[i] = margin
+    return tuple(margins)
+
+
 def make_units(threat: Threat, attacked: Attacked, data: LoadedData, passed: Clean) -> list[Unit]:
     """The units of ``threat`` over ``data`` in order; an example's pairs stand together."""
     classes = attacked.model.classes
@@ -87,10 +102,11 @@ def make_units(threat: Threat, attacked: Attacked, data: LoadedData, passed: Cle
     units = []
     for row, (example, label, wanted) in enumerate(zip(data.ids, data.labels.tolist(), targets, strict=True)):
         decision, trial = int(passed.decisions[row]), passed.trials[row]
+        margin = passed.margins[row] if passed.margins else None
         clean = _status(label, decision, trial)
         for target in wanted:
             name = example if target is None else f"{example}->{classes[target]}"
-            units.append(Unit(name, example, row, label, target, clean, decision, trial))
+            units.append(Unit(name, example, row, label, target, clean, decision, trial, margin))
     return units
 
 

@@ -115,6 +115,7 @@ FIGURES: Mapping[str, Figure] = {
     "overlap": Figure("which attack broke what, and what it alone broke", _two_attacks),
     "distances": Figure("how far the failing inputs lie from their originals", _distance),
     "rejection": Figure("decisions before and after the change: right, wrong, rejected", _rejects),
+    "measured_margins": Figure("margins of the originals, and of the failing inputs that were found", _searched),
     "margins": Figure("proved margins, and the gap that they must exceed", _certified),
     "changed_features": Figure("the features that moved, in their units", _features),
     "coverage": Figure("what finished and what did not, by stage", _counted),

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from tmlang.meaning.figures import FIGURES
 from tmlang.meaning.values import Call, Symbol
 from tmlang.report.drawing import Drawing
+from tmlang.report.figures.attacked import measured_margins
 from tmlang.report.figures.bounds import output_bounds, pinned_intervals, width_heatmap
 from tmlang.report.figures.changes import changed_features, image_pairs, perturbation_heatmap
 from tmlang.report.figures.counts import corruption_accuracy, coverage, overlap, rejection, verdict_summary
@@ -33,6 +34,7 @@ _DRAWN: Mapping[str, Callable[[Material], tuple[Figure, str]]] = {
     "overlap": overlap,
     "distances": distances,
     "rejection": rejection,
+    "measured_margins": measured_margins,
     "margins": margins,
     "margin_heatmap": margin_heatmap,
     "output_bounds": output_bounds,

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tmlang.report.figures.bounds import around_zero, class_margins
-from tmlang.report.figures.style import BROKEN, INK, PROVED, SIGNED, STANDING, canvas
+from tmlang.report.figures.style import BROKEN, INK, PROVED, SIGNED, STANDING, bins, canvas
 from tmlang.report.material import Material, NothingToShow
 
 
@@ -30,11 +30,10 @@ def margins(m: Material) -> tuple[Figure, str]:
     kinds = (("proved", PROVED), ("standing", STANDING), ("broken", BROKEN))
     values = [[v for u, v in found.items() if fates.get(u) == fate] for fate, _ in kinds]
     figure, axes = canvas()
-    low, high = min(found.values()), max(found.values())
-    edges = np.linspace(low, high if high > low else low + 1, 41)
+    edges = bins(found.values())
     names = ["proved", "not proved, not broken", "broken"]
     kept = [(v, name, c) for v, name, (_, c) in zip(values, names, kinds, strict=True) if v]
-    axes.hist([v for v, _, _ in kept], bins=edges.tolist(), stacked=True, color=[c for _, _, c in kept],
+    axes.hist([v for v, _, _ in kept], bins=edges, stacked=True, color=[c for _, _, c in kept],
               label=[name for _, name, _ in kept])  # fmt: skip
     gaps = {r.gap for r in m.of_stage(label) if r.gap is not None}
     axes.axvline(max(gaps, default=0.0), color=INK, linestyle="--", linewidth=1.2)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Collection
+from math import ceil, floor
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -43,6 +45,14 @@ STYLE: Any = {
 def canvas(width: float = 6.4, height: float = 2.8) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
+
+
+def bins(values: Collection[float]) -> list[float]:
+    """Edges of about 40 bins over the values, 0 among them: no bar holds values of both signs."""
+    low, high = min(0.0, *values), max(0.0, *values)
+    step = (high - low) / 40 or 1.0
+    first = floor(low / step)
+    return [step * k for k in range(first, max(ceil(high / step), first + 1) + 1)]
 
 
 def percent_axis(axes: Axes) -> None:
