@@ -58,6 +58,27 @@ def test_an_honest_bundle_holds(tmp_path):
     assert any("does not hold the model" in text for text in found.unchecked)
 
 
+def in_real_arithmetic(records):
+    return [replace(r, gap=None, gap_kind=None) if r.verdict == "certified" else r for r in records]
+
+
+def test_a_claim_that_rests_on_real_arithmetic_is_found(tmp_path):
+    """An honest bundle tells it undecided; one whose claim is told as supported does not follow from its records."""
+    proved = Claim("proved", Measured("certified", "e"), ">=", Fraction(1, 3))
+    p = plan([evaluation(attack(), certifier())], [threat()], claims=(proved,), data=(SAMPLE,))
+    for name, change, status in (("gap", list, "supported"), ("real", in_real_arithmetic, "undecided")):
+        path = honest(tmp_path / name, p=p, records=change(rows()))
+        assert json.loads((path / "columns.json").read_text())["claims"][0]["status"] == status
+        assert faults(path) == []
+    lie = honest(
+        tmp_path / "lie",
+        p=p,
+        records=in_real_arithmetic(rows()),
+        told=lambda t: t["claims"][0].update(status="supported"),
+    )
+    assert any("proved" in text and "undecided" in text for _, text in faults(lie))
+
+
 def test_a_file_that_was_changed_later_is_named(tmp_path):
     path = honest(tmp_path / "run")
     (path / "columns.json").write_bytes((path / "columns.json").read_bytes().replace(b'"supported"', b'"undecided"'))

@@ -172,7 +172,8 @@ def test_a_margin_within_its_gap_certifies_nothing():
 
 
 def test_a_certificate_without_a_gap_is_one_of_real_arithmetic():
-    rows = Rows().clean("u").proof("u", margin=1.0).clean("v").proof("v", margin=1.0, gap=0.1, gap_kind="proved")
+    rows = Rows().clean("u").proof("u", margin=1.0, gap=None, gap_kind="none")
+    rows.clean("v").proof("v", margin=1.0, gap=0.1, gap_kind="proved")
     assert tally(evaluation(certifier()), threat(), rows.all).get("certified").note == "real arithmetic"
     bounded = [r for r in rows.all if r.unit == "v"]
     assert tally(evaluation(certifier()), threat(), bounded).get("certified").note == ""

@@ -52,6 +52,45 @@ def test_a_claim_is_judged_by_its_whole_range(quantity, op, right, status):
     assert judge(claim(quantity, op, right * PERCENT), WORKED, worked_example()).status == status
 
 
+REAL = [{"gap": None, "gap_kind": None}, {"gap": None, "gap_kind": "none"}, {"gap": 1e-6, "gap_kind": "none"}]
+
+
+@pytest.mark.parametrize("gap", REAL)
+@pytest.mark.parametrize(
+    ("quantity", "op", "right", "status"),
+    [  # two of four units are certified, one of them in real arithmetic alone; nothing is broken
+        ("certified", ">=", 25, "supported"),
+        ("certified", ">=", 50, "undecided"),
+        ("certified", ">=", 51, "refuted"),
+        ("certified", "<=", 50, "supported"),
+        ("certified", "<=", 25, "undecided"),
+        ("robust_accuracy", ">=", 25, "supported"),
+        ("robust_accuracy", ">=", 50, "undecided"),
+        ("survival", ">=", 100, "supported"),
+    ],
+)
+def test_a_certificate_of_real_arithmetic_supports_no_claim(gap, quantity, op, right, status):
+    rows = Rows()
+    for unit in "stuv":
+        rows.clean(unit).attack(unit)
+    rows.proof("s", margin=1.0, gap=0.5, gap_kind="assumed").proof("t", margin=1.0, **gap)
+    rows.proof("u", verdict="unknown").proof("v", verdict="unknown")
+    found = judge(claim(quantity, op, right * PERCENT), WORKED, rows.all)
+    assert found.status == status
+    assert ("real arithmetic" in found.reason) is (status == "undecided")
+
+
+def test_a_property_that_holds_in_real_arithmetic_alone_is_undecided():
+    subject = Property("phi", "net", (), ())
+    held = Claim("c", Measured("holds", "e"), "holds", None)
+    p = plan([evaluation(solver(), subject="phi")], [subject], claims=(held,))
+    for gap, status in ((None, "undecided"), (1e-6, "supported")):
+        rows = Rows().clean("u").proof("u", "s", margin=1.0, gap=gap, gap_kind=gap and "assumed").all
+        found = judge(held, p, rows)
+        assert found.status == status
+        assert ("real arithmetic" in found.reason) is (gap is None)
+
+
 @pytest.mark.parametrize(
     ("value", "decimals", "status"),
     [

@@ -15,6 +15,7 @@ from tmlang.audit.quantities import NOT_SHARES, NotMeasured, Reading, find_evalu
 from tmlang.audit.record import Record
 from tmlang.audit.show import interval, number, percent
 from tmlang.audit.tally import tally, voided_methods
+from tmlang.audit.units import of_the_object
 from tmlang.meaning.evaluations import OF_POPULATIONS, Claim, Measured, RoundsTo
 from tmlang.meaning.models import Data
 from tmlang.meaning.threats import Property, Threat
@@ -177,12 +178,14 @@ def _side(e: EvaluationPlan, plan: Plan, records: Sequence[Record]) -> Side:
 
 def _judge_property(claim: Claim, plan: Plan, records: Sequence[Record], voided: frozenset[str]) -> Judgement:
     evaluation = find_evaluation(plan, claim.left.evaluation, dict(claim.left.args))
-    columns = tally(evaluation, plan.subject(evaluation.subject), records, voided=voided)
+    subject = plan.subject(evaluation.subject)
+    columns = tally(evaluation, subject, of_the_object(records), voided=voided)
+    real = tally(evaluation, subject, records, voided=voided).holds != columns.holds
     status: dict[str | None, ClaimStatus] = {"holds": "supported", "violated": "refuted", "undecided": "undecided"}
     reason = {
         "holds": "no input of the box violates the property",
         "violated": "a replayed input violates the property",
-    }.get(columns.holds or "", "no stage decided the property")
+    }.get(columns.holds or "", "it is proved in real arithmetic only" if real else "no stage decided the property")
     return Judgement(claim, status[columns.holds], None, None, reason, rests_on(evaluation, "holds"))
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from tmlang.audit.columns import Column, Columns, Extent, Restriction
+from tmlang.audit.columns import Column, Columns, Extent, Gap, Restriction
 from tmlang.audit.record import CLEAN_STAGE, Record
 from tmlang.audit.tally import tally
-from tmlang.audit.units import attack_stages, proof_stages
+from tmlang.audit.units import attack_stages, in_real_arithmetic, of_the_object, proof_stages
 from tmlang.meaning.evaluations import Measured
 from tmlang.meaning.values import Distance, Quantity, Symbol, Value
 from tmlang.plan.invariants import declared_name
@@ -34,9 +34,32 @@ class Reading:
 
 
 def read(measured: Measured, plan: Plan, records: Sequence[Record], voided: frozenset[str]) -> Reading:
-    """The column that ``survival(aa, radius: 1/2, part: flat)`` names; raises :class:`NotMeasured`."""
+    """The column that ``survival(aa, radius: 1/2, part: flat)`` names; raises :class:`NotMeasured`.
+
+    A claim is about the object under its evaluator, so the range is as wide as it is without the certificates that hold
+    in real arithmetic (EVIDENCE.md section 6).
+    """
+    evaluation = find_evaluation(plan, measured.evaluation, dict(measured.args))
+    column = _column(measured, evaluation, plan, records, voided)
+    if real := sum(in_real_arithmetic(r) for r in records if r.evaluation == evaluation.name):
+        column = _widened(column, _column(measured, evaluation, plan, of_the_object(records), voided), real)
+    if column.low is None or column.high is None:
+        raise NotMeasured(f"{measured.quantity.replace('_', ' ')} is undefined: its denominator is empty")
+    return Reading(evaluation, column, column.low, column.high)
+
+
+def _widened(column: Column, other: Column, real: int) -> Column:
+    if None in (column.low, column.high, other.low, other.high) or (column.low, column.high) == (other.low, other.high):
+        return column
+    low, high = min(column.low or 0, other.low or 0), max(column.high or 0, other.high or 0)
+    gap = Gap("certified in real arithmetic, which is not the object's", real)
+    return replace(column, low=low, high=high, gaps=(*column.gaps, gap))
+
+
+def _column(
+    measured: Measured, evaluation: EvaluationPlan, plan: Plan, records: Sequence[Record], voided: frozenset[str]
+) -> Column:
     args = dict(measured.args)
-    evaluation = find_evaluation(plan, measured.evaluation, args)
     columns = tally(
         evaluation,
         plan.subject(evaluation.subject),
@@ -58,9 +81,7 @@ def read(measured: Measured, plan: Plan, records: Sequence[Record], voided: froz
         column = columns.get(measured.quantity)
     if column is None:
         raise NotMeasured(f"no stage of {evaluation.name} measures {measured.quantity.replace('_', ' ')}")
-    if column.low is None or column.high is None:
-        raise NotMeasured(f"{measured.quantity.replace('_', ' ')} is undefined: its denominator is empty")
-    return Reading(evaluation, column, column.low, column.high)
+    return column
 
 
 def find_evaluation(plan: Plan, name: str, args: dict[str, Value]) -> EvaluationPlan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import ceil, floor, sqrt
@@ -63,7 +64,7 @@ def status(
     if any(p["changed"] for p in plan["parameters"]):
         return "not_evaluated", None
     if claim["op"] == "holds":
-        found = holds(evaluation_of(plan, claim["left"]), rows, void)
+        found = holds(evaluation_of(plan, claim["left"]), _stating_a_gap(rows), void)
         return {"holds": "supported", "violated": "refuted", "undecided": "undecided"}[found], None
     left = limits or _range(plan, claim["left"], rows, void)
     right = claim["right"]
@@ -122,8 +123,23 @@ def _range(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> R
     return None if found is None or found[2] is None or found[3] is None else (found[2], found[3])
 
 
+def _stating_a_gap(rows: Sequence[Record]) -> list[Record]:
+    """Without a stated gap a proof is of real arithmetic, and of the object it says nothing (EVIDENCE.md section 6)."""
+    mute = [r.verdict == "certified" and (r.gap_kind == "none" or r.gap is None) for r in rows]
+    return [replace(r, verdict="unknown") if m else r for r, m in zip(rows, mute, strict=True)]
+
+
 def number(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> Number | None:
-    """The number that a claim names; ``None`` where nothing measured it."""
+    """The number that a claim names, its range with and without proofs of real arithmetic; ``None`` where nothing
+    measured it."""
+    found, sure = (_number(plan, measured, some, void) for some in (rows, _stating_a_gap(rows)))
+    if found is None or sure is None or None in (*found[2:], *sure[2:]):
+        return found
+    ends = [end for told in (found, sure) for end in told[2:] if end is not None]
+    return found[0], found[1], min(ends), max(ends)
+
+
+def _number(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> Number | None:
     args = {name: plain(value) for name, value in measured["args"]}
     if measured["quantity"] == "mce":
         return _corruption_error(plan, measured, args["baseline"], rows, void)

@@ -18,6 +18,7 @@ from tmlang.audit.units import (
     Unit,
     claims_certificate,
     group,
+    in_real_arithmetic,
     is_estimate,
     is_witness,
     join_targets,
@@ -200,8 +201,8 @@ def _clean_columns(k: Counts) -> Iterator[Column]:
 def arithmetic(evaluation: EvaluationPlan, records: Iterable[Record]) -> str:
     """``real arithmetic`` where a certificate states no gap to the evaluator's (EVIDENCE.md section 6)."""
     proofs = {s.label for s in proof_stages(evaluation)}
-    stated = (r.gap for r in records if r.verdict == "certified" and stage_label(evaluation, r) in proofs)
-    return "real arithmetic" if None in stated else ""
+    real = any(in_real_arithmetic(r) for r in records if stage_label(evaluation, r) in proofs)
+    return "real arithmetic" if real else ""
 
 
 def proof_note(evaluation: EvaluationPlan, records: Sequence[Record]) -> str:

@@ -90,6 +90,16 @@ def claims_certificate(row: Record) -> bool:
     return row.gap is None or row.margin is None or row.margin > row.gap
 
 
+def in_real_arithmetic(row: Record) -> bool:
+    """A certificate that states no gap to the evaluator's arithmetic: no claim about the object follows from it."""
+    return row.verdict == "certified" and (row.gap is None or row.gap_kind == "none")
+
+
+def of_the_object(records: Iterable[Record]) -> list[Record]:
+    """The records as far as they speak of the evaluator's arithmetic: other certificates have proved nothing of it."""
+    return [replace(r, verdict="unknown") if in_real_arithmetic(r) else r for r in records]
+
+
 def group(evaluation: EvaluationPlan, records: Iterable[Record], repeat: int | None = None) -> dict[str, Rows]:
     """The rows of ``evaluation`` by unit and stage label, units in order of appearance."""
     units: dict[str, dict[str, list[Record]]] = {}
