@@ -156,7 +156,7 @@ def _run(item: pytest.Item, following: pytest.Item | None) -> Sequence[pytest.Te
 
 
 def _first_failure(items: Sequence[pytest.Item]) -> str:
-    for item, following in zip(items, [*items[1:], None], strict=True):
+    for item, following in zip(items, [*items[1:], None], strict=False):
         if any(report.failed for report in _run(item, following)):
             return item.nodeid
     return ""
