@@ -103,6 +103,15 @@ def test_nature_and_single_draws_only_estimate():
     assert not is_estimate(threat(success=Success("error_probability", F(1, 2), F(99, 100), 500)))
 
 
+def test_stages_may_be_named_in_full_and_estimates_prove_nothing():
+    rows = u().attack("u", "a", "broken").proof("u", "c", "error")
+    rows.all = [replace(r, stage=f"e/{r.stage}") for r in rows.all]
+    found = fact(rows)
+    assert (found.broken, found.certifier_failed) == (True, True)
+    estimate = evaluation(attack("a"), certifier("c", evidence="estimate"))
+    assert not fact(u().attack("u", "a").proof("u", "c"), estimate).certified
+
+
 def test_rows_are_grouped_by_unit_and_stage():
     rows = u().attack("u", "a").attack("u", "a", repeat=1).clean("v")
     rows.all += Rows("f").clean("w").all
@@ -173,9 +182,11 @@ def test_every_repeat_must_be_finished():
     assert fact(rows, twice, repeat=0).searched
 
 
+@pytest.mark.parametrize("role", ["enumerate", "decide_exactly"])
 @pytest.mark.parametrize("verdict", ["error", "timeout", "unknown"])
-def test_a_stage_that_proves_has_searched_nothing_where_it_gave_up(verdict):
-    alone = evaluation(solver("s"))
+def test_a_stage_that_proves_has_searched_nothing_where_it_gave_up(verdict, role):
+    alone = evaluation(solver("s", role=role))
+    assert fact(u().proof("u", "s"), alone).certified
     assert fact(u().proof("u", "s"), alone).searched
     assert not fact(u().proof("u", "s").proof("u", "s", verdict, status="none"), alone).searched
     # Of an attack the verdict does not matter.
@@ -261,8 +272,9 @@ def test_queries_add_up_over_stages_and_repeats():
     twice = replace(E, repeats=2)
     assert [fact(again, twice, t, queries=q).broken for q in (5, 6)] == [False, True]
     assert [fact(again, twice, t, queries=q, repeat=1).broken for q in (0, 1)] == [False, True]
-    lone = u().attack("u", "b", "broken", queries=3)
-    assert [fact(lone, t=t, queries=q).broken for q in (2, 3)] == [False, True]
+    for lone in (u(), u().attack("u", "a"), u().attack("u", "a", queries=0).clean("v").attack("v", "a", queries=9)):
+        lone.attack("u", "b", "broken", queries=3)
+        assert [fact(lone, t=t, queries=q).broken for q in (2, 3)] == [False, True]
 
 
 # Certificates ------------------------------------------------------------------------------------------------------
