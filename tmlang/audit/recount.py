@@ -136,7 +136,7 @@ class Recount:
         for stage in self.proofs:
             rows = [r for r in self.rows[stage["label"]] if r.verdict is not None]
             good = [r for r in rows if self.proved(r)]
-            failed |= {r.unit for r in rows if not self.proved(r) and r.verdict in ("error", "timeout")}
+            failed |= {r.unit for r in rows if r.verdict in ("error", "timeout")}
             failed |= self.correct - broken - {r.unit for r in rows}
             if f"{stage['backend']}.{stage['method']}" in self.void:
                 failed |= {r.unit for r in good}
