@@ -294,7 +294,7 @@ def test_who_proves_a_unit_and_who_failed_to():
     assert proof(u().proof("u", verdict="error").proof("u")) == (True, False)
     assert proof(u().proof("u"), void=["auto_lirpa.crown"]) == (False, True)
     assert proof(u().proof("u", verdict="unknown"), void=["auto_lirpa.crown"]) == (False, False)
-    assert proof(u().proof("u", margin=0.1, gap=0.2)) == (False, False)
+    assert proof(u().proof("u", margin=0.1, gap=0.2)) == proof(u().proof("u", margin=0.2, gap=0.2)) == (False, False)
     assert fact(u().attack("u", "a").attack("u", "b").proof("u", verdict="error")).undecided
     assert fact(u().attack("u", "a").proof("u")).undecided
     assert not fact(u().attack("u", "a").attack("u", "b").proof("u")).undecided
