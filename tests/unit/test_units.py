@@ -319,6 +319,21 @@ def test_a_union_is_certified_branch_by_branch():
     assert proof(u().proof("u", branch="flat")) == (False, False)
 
 
+def test_branches_without_names_are_numbered():
+    t = threat(allow=Either((Ball("linf", "px", F(1, 8)), Ball("l2", "px", F(1)))))
+    assert proof(u().proof("u", branch="1"), t) == (False, False)
+    assert proof(u().proof("u", branch="1 2"), t) == (True, False)
+    assert proof(u().proof("u", branch="2"), t, part="2") == (True, False)
+
+
+def test_a_void_stage_hides_no_other():
+    two = evaluation(certifier("c"), solver("s"))
+    rows = u().proof("u", "c").proof("u", "s")
+    assert proof(rows, e=two, void=["auto_lirpa.crown"]) == (True, False)
+    assert proof(rows, e=two, void=["native.enumerate"]) == (True, False)
+    assert proof(rows, e=two, void=["native.enumerate", "auto_lirpa.crown"]) == (False, True)
+
+
 def test_a_certified_radius_covers_smaller_ones():
     t = threat(allow=Ball("l2", "px", F(1)))
     for verdict in ("certified", "unknown"):
