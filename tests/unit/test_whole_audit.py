@@ -88,7 +88,8 @@ def test_the_plan_and_the_reports_are_made_again(folder: Path) -> None:
     assert found.faults == []
     assert [text for text in found.checked if "made again" in text or "to the byte" in text] == [
         "that the plan is what its spec asks for: made again from the spec in the bundle",
-        "that croissant.json, report.html, report.md, ro-crate-metadata.json are what is made of the rest now, to the byte",
+        "that croissant.json, report.html, report.md, ro-crate-metadata.json are what is made of the rest now, to the "
+        "byte",
     ]
 
 

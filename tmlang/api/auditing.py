@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 from os.path import normpath, relpath
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 
 from tmlang import __version__
 from tmlang.api.reading import Front, read_spec
 from tmlang.audit import verify
-from tmlang.audit.bundle import LOCK, Bundle
+from tmlang.audit.bundle import LOCK, SIGNATURE, Bundle
 from tmlang.audit.identity import Json, checked_environment
 from tmlang.audit.verify import Audit, Fault
-from tmlang.diagnostics.stop import Stop
+from tmlang.diagnostics.stop import Stop, stop
 from tmlang.meaning.evaluations import Module
 from tmlang.plan.capability import Capabilities
 from tmlang.plan.ir import Plan
@@ -34,10 +35,14 @@ _WRITTEN = frozenset({"plan.json", "run.json", "columns.json", "environment.json
 _SHOWN = 5
 
 
-def audit(path: str | Path) -> Audit:
-    """Check the bundle at ``path``. Raises a ``Stop`` where it cannot be read at all (TM840 to TM843, TM861)."""
+def audit(path: str | Path, *, key: Path | None = None) -> Audit:
+    """Check the bundle at ``path``; with a public ``key`` (PEM), also who signed it.
+
+    Raises a ``Stop`` where it cannot be read at all (TM840 to TM843, TM861), and for a key that is none (TM855).
+    """
     found = verify.audit(path)
     bundle = Bundle.open(path, sealed=False)
+    _signature(bundle, key, found)
     whole = _Whole(bundle, bundle.plan(), bundle.json("run.json"), checked_environment(bundle.json("environment.json")))
     _plan(whole, found)
     if found.faults:
@@ -45,6 +50,39 @@ def audit(path: str | Path) -> Audit:
     else:
         _reports(whole, found)
     return found
+
+
+def sign(path: str | Path, key: Path) -> Path:
+    """Sign the sealed bundle in the folder ``path`` with a private ``key`` (PEM); gives the path of the signature.
+
+    Raises a ``Stop``: TM841 for a bundle that was changed, TM847 for a packed one, TM855 for a key that cannot sign,
+    TM510 without the extra ``sign``.
+    """
+    bundle = Bundle.open(path)
+    _signing().sign(bundle, key)
+    return bundle.path / SIGNATURE
+
+
+def _signature(bundle: Bundle, key: Path | None, found: Audit) -> None:
+    signed = SIGNATURE in bundle
+    if key is None and not signed:
+        return
+    found.unchecked.remove(verify.MAKER)
+    if key is None:
+        found.unchecked.append("who made the bundle: it is signed, and no key was given")
+    elif (fault := _signing().fault(bundle, key)) is not None:
+        found.faults.append(Fault("TM856", fault))
+    else:
+        found.checked.append(f"that the owner of {key} signed the statement, and so the hash of every file")
+
+
+def _signing() -> ModuleType:
+    try:
+        from tmlang.audit import signature
+    except ModuleNotFoundError as missing:
+        help = "pip install 'tmlang[sign]'"
+        raise stop("TM510", f"signatures need {missing.name}, which is not installed", help=help) from missing
+    return signature
 
 
 @dataclass(frozen=True)

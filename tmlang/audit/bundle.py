@@ -30,6 +30,9 @@ from tmlang.plan.text import plan_from_json
 STATEMENT = "statement.json"
 LOCK = "lock.json"
 CRATE = "ro-crate-metadata.json"
+SIGNATURE = "signature.json"
+_OUTSIDE = frozenset({STATEMENT, SIGNATURE})
+"""What the statement does not name: itself, and what signs it."""
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "urn:tmlang:run:v1"
 
@@ -159,6 +162,12 @@ class Bundle:
         self._writable = False
         return self._store.digest(STATEMENT)
 
+    def add_signature(self, data: bytes) -> None:
+        """Put what signs the statement of a sealed bundle beside it; TM847 for a packed one."""
+        if self.path.is_file():
+            raise stop("TM847", f"`{self.path}` is packed", help="sign the folder, and pack it then")
+        Bundle(self.path, writable=True).add_bytes(SIGNATURE, data)
+
     def _next(self, folder: str, ending: str) -> str:
         taken = [int(n.split("/")[1].split(".")[0]) for n in self.files() if n.startswith(folder + "/")]
         return f"{folder}/{max(taken, default=0) + 1:06d}.{ending}"
@@ -171,8 +180,11 @@ class Bundle:
     # Reading ---------------------------------------------------------------------------------------------------------
 
     def files(self) -> Iterator[str]:
-        """Names of all whole files, sorted, ``statement.json`` apart. A link or a device is refused (TM843)."""
-        return (checked_name(n) for n in self._store.names() if n != STATEMENT and not _is_leftover(n))
+        """Names of all whole files, sorted, statement and signature apart. A link or a device is refused (TM843)."""
+        return (checked_name(n) for n in self._store.names() if n not in _OUTSIDE and not _is_leftover(n))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._store.names()
 
     def read_bytes(self, name: str) -> bytes:
         """The file ``name``; it must be a plain file inside the bundle."""
@@ -264,11 +276,11 @@ class Bundle:
 
     def packed(self) -> bytes:
         """The files and their statement as one zip: equal bundles give equal bytes."""
-        return packed({name: self.read_bytes(name) for name in (*self.files(), STATEMENT)})
+        return packed({name: self.read_bytes(name) for name in (*self.files(), *_OUTSIDE) if name in self})
 
     def statement(self) -> dict[str, Any]:
         """The statement, its form checked; TM840 where there is none."""
-        if STATEMENT not in self._store.names():
+        if STATEMENT not in self:
             raise stop("TM840", f"`{self.path}` has no {STATEMENT}: it was never sealed", help="let the run finish")
         found = self.json(STATEMENT)
         if not isinstance(found, dict) or found.keys() != {"_type", "subject", "predicateType", "predicate"}:
@@ -282,7 +294,7 @@ class Bundle:
     def hash_faults(self) -> list[str]:
         """Where the files differ from the statement: changed, missing, or not named in it."""
         named = {s["name"]: s["digest"]["sha256"] for s in self.statement()["subject"]}
-        there = set(self._store.names()) - {STATEMENT}
+        there = set(self._store.names()) - _OUTSIDE
         faults = [f"`{n}` is missing" for n in named.keys() - there]
         faults += [f"`{n}` is not named in the statement" for n in there - named.keys()]
         faults += [f"`{n}` has changed" for n in named.keys() & there if self._store.digest(n) != named[n]]

@@ -42,11 +42,12 @@ from tmlang.plan.ir import Plan
 Json = Mapping[str, Any]
 MODEL = "that the model decides as the records say: the bundle does not hold the model"
 DATA = "that the data is what its hash says: the bundle holds the changed examples only"
+MAKER = "who made the bundle: it is hashed, and not signed"
 NEVER_CHECKED = (
     MODEL,
     "that the certificates are proofs: they were not proved again",
     DATA,
-    "who made the bundle: it is hashed, and not signed",
+    MAKER,
 )
 
 

@@ -29,7 +29,7 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
     )
     parser.add_argument("pdf", metavar="PAPER.pdf", type=Path)
     parser.add_argument("spec", metavar="SPEC.tm", type=Path)
-    parser.add_argument("bundle", metavar="BUNDLE", type=Path, nargs="?", help="the folder that tmc run wrote")
+    parser.add_argument("bundle", metavar="BUNDLE", type=Path, nargs="?", help="what tmc run wrote, or its zip")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write another PDF (the same one when absent)")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tmlang.cli.replay import add_model
@@ -19,6 +20,7 @@ examples:
   tmc audit runs/first-0c1d2e --format json
   tmc audit runs/first-0c1d2e --model specs/first --trust-code
                                          also give every saved input and original to the model again
+  tmc audit first.zip --key author.pub   packed, and signed by the owner of this key
   tmc audit runs/first-0c1d2e --sql | duckdb
                                          count again with DuckDB: queries over the records, nothing of tmlang
 
@@ -33,9 +35,10 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("bundle", metavar="BUNDLE", help="the folder that tmc run wrote")
+    parser.add_argument("bundle", metavar="BUNDLE", help="the folder that tmc run wrote, or its zip")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.add_argument("--sql", action="store_true", help="print DuckDB queries that count all of it again")
+    parser.add_argument("--key", type=Path, metavar="FILE", help="the public key of who must have signed it, PEM")
     add_model(parser, required=False)
 
 
@@ -45,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from tmlang.api.auditing import audit
 
-    found = audit(args.bundle)
+    found = audit(args.bundle, key=args.key)
     if args.model is not None:
         _replay(found, args)
     print(_as_json(found) if args.format == "json" else _as_text(found))

@@ -32,7 +32,7 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("first", metavar="BUNDLE", help="a folder that tmc run wrote")
+    parser.add_argument("first", metavar="BUNDLE", help="a folder that tmc run wrote, or its zip")
     parser.add_argument("second", metavar="BUNDLE", help="another one")
     parser.add_argument("--format", choices=("text", "json"), default="text")
 

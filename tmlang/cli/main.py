@@ -26,6 +26,7 @@ COMMANDS = {
     "incident": "keep a failing example as a spec of its own, and ask what became of it",
     "diff": "compare two bundles example by example",
     "report": "write the report of a bundle, or several side by side",
+    "sign": "say with a key who made a bundle",
     "pack": "put a bundle into one zip, the same bytes every time",
     "fmt": "lay a spec out in the one standard way",
     "new": "write a commented spec that checks, to start from",

@@ -30,7 +30,7 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("bundle", metavar="BUNDLE", help="the folder that tmc run wrote")
+    parser.add_argument("bundle", metavar="BUNDLE", help="the folder that tmc run wrote, or its zip")
     parser.add_argument("--example", required=True, metavar="ID")
     add_model(parser)
 

@@ -34,7 +34,7 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("bundle", metavar="BUNDLE", nargs="+", help="a folder that tmc run wrote")
+    parser.add_argument("bundle", metavar="BUNDLE", nargs="+", help="a folder that tmc run wrote, or its zip")
     parser.add_argument("--out", type=Path, default=Path("."), metavar="DIR", help="where to write (here when absent)")
     parser.add_argument(
         "--format",
