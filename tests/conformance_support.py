@@ -15,14 +15,18 @@ from backend_support import Case, colours, digits, method, search, threat
 
 from tmlang.backends.contract import BackendRefusal, Candidates, Job, Received
 from tmlang.meaning.threats import Goal, Threat
-from tmlang.meaning.values import Distance
+from tmlang.meaning.values import Distance, Symbol
 from tmlang.plan.asked import misfits
 from tmlang.plan.capability import Argument, Capabilities, Method
 
 F1 = Fraction(1)
 
 COMPILED = tuple(f"foolbox.{norm}BrendelBethgeAttack" for norm in ("L0", "L1", "L2", "Linfinity"))
-"""Methods that compile for half a minute of every process: their rows run in the nightly command."""
+"""Methods that compile for half a minute of every process."""
+
+SLOW = tuple(f"art.{n}" for n in ("SignOPTAttack", "ZooAttack", "PixelAttack", "ThresholdAttack", "SimBA"))
+"""Methods that go through inputs one by one in hundreds of queries: all but one test of them runs in the nightly
+command."""
 
 SHORT: dict[str, dict[str, Any]] = {
     "torchattacks.Square": {"n_queries": Fraction(80)},
@@ -41,6 +45,78 @@ SHORT: dict[str, dict[str, Any]] = {
     "foolbox.L0FMNAttack": {"steps": Fraction(50)},
     "foolbox.NewtonFoolAttack": {"steps": Fraction(50)},
     "torchattacks.LGV": {"epochs": Fraction(2), "nb_models_epoch": F1, "batch_size": Fraction(4)},
+    "adv_lib.apgd": {"n_iter": Fraction(10)},
+    "adv_lib.apgd_targeted": {"n_iter": Fraction(8), "num_targets": Fraction(3)},
+    "adv_lib.pgd_linf": {"steps": Fraction(20)},
+    "adv_lib.alma": {"num_steps": Fraction(30)},
+    "adv_lib.carlini_wagner_l2": {
+        "max_iterations": Fraction(25),
+        "binary_search_steps": F1,
+        "initial_const": F1,
+        "learning_rate": Fraction(1, 10),
+    },
+    "adv_lib.carlini_wagner_linf": {
+        "max_iterations": Fraction(15),
+        "learning_rate": Fraction(1, 10),
+        "initial_const": F1,
+        "largest_const": Fraction(5),
+        "const_factor": Fraction(5),
+        "decrease_factor": Fraction(7, 10),
+    },
+    "adv_lib.ddn": {"steps": Fraction(20)},
+    "adv_lib.df": {"steps": Fraction(15)},
+    "adv_lib.sdf": {"steps": Fraction(4), "df_steps": Fraction(10)},
+    "adv_lib.fab": {"n_iter": Fraction(8)},
+    "adv_lib.fmn": {"steps": Fraction(20)},
+    "adv_lib.pdgd": {"num_steps": Fraction(25)},
+    "adv_lib.pdpgd": {"num_steps": Fraction(25)},
+    "adv_lib.sigma_zero": {"num_steps": Fraction(40)},
+    "adv_lib.fga": {"max_iter": Fraction(12)},
+    "adv_lib.vfga": {"max_iter": Fraction(8), "n_samples": Fraction(4)},
+    "art.BasicIterativeMethod": {"max_iter": Fraction(12)},
+    "art.ProjectedGradientDescent": {"max_iter": Fraction(12), "num_random_init": F1},
+    "art.MomentumIterativeMethod": {"max_iter": Fraction(12)},
+    "art.AutoProjectedGradientDescent": {"max_iter": Fraction(10), "nb_random_init": F1},
+    "art.AutoConjugateGradient": {
+        "max_iter": Fraction(10),
+        "nb_random_init": F1,
+        "loss_type": Symbol("difference_logits_ratio"),
+    },
+    "art.RescalingAutoConjugateGradient": {
+        "max_iter": Fraction(10),
+        "nb_random_init": F1,
+        "loss_type": Symbol("difference_logits_ratio"),
+    },
+    "art.CarliniL2Method": {
+        "max_iter": Fraction(8),
+        "binary_search_steps": Fraction(2),
+        "initial_const": F1,
+        "learning_rate": Fraction(1, 10),
+        "max_halving": Fraction(2),
+        "max_doubling": Fraction(2),
+    },
+    "art.DeepFool": {"max_iter": Fraction(10), "nb_grads": Fraction(4)},
+    "art.ElasticNet": {
+        "max_iter": Fraction(12),
+        "binary_search_steps": F1,
+        "initial_const": F1,
+        "learning_rate": Fraction(1, 20),
+    },
+    "art.NewtonFool": {"max_iter": Fraction(8)},
+    "art.SaliencyMapMethod": {"theta": F1},
+    "art.VirtualAdversarialMethod": {"max_iter": F1},
+    "art.SquareAttack": {"max_iter": Fraction(50)},
+    "art.ZooAttack": {
+        "max_iter": Fraction(20),
+        "nb_parallel": Fraction(16),
+        "initial_const": F1,
+        "learning_rate": Fraction(1, 10),
+        "variable_h": Fraction(1, 100),
+    },
+    "art.SimBA": {"max_iter": Fraction(40), "step": Fraction(1, 5)},
+    "art.PixelAttack": {"max_iter": F1},
+    "art.ThresholdAttack": {"max_iter": F1},
+    "art.SignOPTAttack": {"num_trial": Fraction(2), "max_iter": F1, "k": Fraction(4), "query_limit": Fraction(100)},
     "native.fab_targeted": {"steps": Fraction(15), "targets": Fraction(4)},
     "native.coordinates": {"restarts": Fraction(1), "rounds": Fraction(12)},
     "native.apgd": {"steps": Fraction(25)},
@@ -83,6 +159,12 @@ WEAK = {
     "torchattacks.TPGD": "it leaves the clean prediction, not the label",
     "torchattacks.Jitter": "its loss rewards noise as well",
     "native.fab_targeted": "on a lattice its nearest points are rounded back",
+    "adv_lib.fmn": "on a lattice its nearest points are rounded back",
+    "adv_lib.carlini_wagner_linf": "on a lattice its nearest points are rounded back",
+    "art.AutoConjugateGradient": "its conjugate directions take more than ten steps",
+    "art.RescalingAutoConjugateGradient": "its conjugate directions take more than ten steps",
+    "art.DeepFool": "it stops at linearizations that the clipped point does not cross",
+    "art.NewtonFool": "it goes on behind a failure, and comes back",
     "foolbox.LInfFMNAttack": "on a lattice its nearest points are rounded back",
     "foolbox.L1FastGradientAttack": "it takes one step",
     "foolbox.L2FastGradientAttack": "it takes one step",
@@ -91,7 +173,7 @@ WEAK = {
 }
 """White-box methods of which only some success is expected, and why."""
 
-RARE = {"foolbox.LinfRepeatedAdditiveUniformNoiseAttack", "native.random"}
+RARE = {"foolbox.LinfRepeatedAdditiveUniformNoiseAttack", "native.random", "art.ThresholdAttack"}
 """Methods that offer failures alone, and find none at these radii."""
 
 NEAREST = {"torchattacks.FAB", "native.fab_targeted"}
@@ -221,16 +303,23 @@ def long_steps(path: str, radius: Fraction) -> dict[str, Any]:
 
 
 def watched(
-    path: str, case: Case, threat: Threat, *, seeds: int = 0, arguments: dict[str, Any] | None = None, **changes: Any
+    path: str,
+    case: Case,
+    threat: Threat,
+    *,
+    units: int = 8,
+    seeds: int = 0,
+    arguments: dict[str, Any] | None = None,
+    **changes: Any,
 ) -> Outcome:
-    """One short search of the first eight units, towards the next class where a method needs a target. A data set that
+    """One short search of the first ``units``, towards the next class where a method needs a target. A data set that
     it takes is all units of the case. ``changes`` go to the job."""
     if "untargeted" not in method(path).goals and "target" not in changes:
-        changes["target"] = next_classes(case)
+        changes["target"] = next_classes(case)[:units]
         threat = replace(threat, goal=Goal("class", target="0"))
     data = [a.name for a in method(path).arguments.values() if a.type == "data"]
     received = dict.fromkeys(data, Received(torch.from_numpy(case.x), case.y, None))
-    job = case.job(threat, rows=slice(8), seeds=seeds, received=received, **changes)
+    job = case.job(threat, rows=slice(units), seeds=seeds, received=received, **changes)
     torch.manual_seed(11)
     np.random.seed(12)
     random.seed(13)

@@ -10,12 +10,35 @@ from typing import Any
 
 import pytest
 
+from tmlang.backends import art
+from tmlang.backends.adv_lib import library as adv_lib
+from tmlang.backends.adv_lib import their_name
 from tmlang.backends.loading import load
 from tmlang.plan.capability import Capabilities, Method
 
-LIBRARIES = {"torchattacks": "torchattacks", "foolbox": "foolbox.attacks"}
+LIBRARIES = {
+    "torchattacks": "torchattacks",
+    "foolbox": "foolbox.attacks",
+    "adv_lib": "adv_lib.attacks",
+    "art": "art.attacks.evasion",
+}
 OURS = {"start_directions", "start_steps", "starting_points", "pool", "batch_size"}
 """Arguments of ours or of a later call: where a walk along the boundary starts, what a pool or a loader is made of."""
+
+
+CALLED = {"self", "model", "inputs", "labels", "estimator", "classifier"}
+"""What every call takes."""
+
+
+def library(backend: str) -> Any:
+    return adv_lib() if backend == "adv_lib" else importlib.import_module(LIBRARIES[backend])
+
+
+def _spelled(backend: str, attack: Any, name: str) -> str:
+    """An argument as the library spells it."""
+    if backend == "art":
+        return art.their_name(name)
+    return their_name(attack, name) if backend == "adv_lib" else name
 
 
 def attacks() -> list[Any]:
@@ -28,11 +51,12 @@ def attacks() -> list[Any]:
 
 
 def parameters(method: Method) -> dict[str, inspect.Parameter]:
-    attack = getattr(importlib.import_module(LIBRARIES[method.backend]), method.symbol)
-    given = dict(inspect.signature(attack.__init__).parameters)
+    attack = getattr(library(method.backend), method.symbol)
+    given = dict(inspect.signature(attack.__init__ if inspect.isclass(attack) else attack).parameters)
     if given.pop("kwargs", None):  # LGV hands on what it does not know
         given |= dict(inspect.signature(importlib.import_module("torchattacks").BIM.__init__).parameters)
-    return {n: p for n, p in given.items() if n not in ("self", "model")}
+    spelled = {_spelled(method.backend, attack, n): n for n in method.arguments}
+    return {spelled.get(n, n): p for n, p in given.items() if n not in CALLED}
 
 
 @pytest.mark.parametrize("method", attacks())
@@ -45,10 +69,11 @@ def test_every_argument_of_the_library_is_known_or_refused(method: Method) -> No
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_every_attack_of_the_library_is_a_method_or_says_why_not(name: str) -> None:
-    library, backend = importlib.import_module(LIBRARIES[name]), Capabilities().backend(name)
+    exported, backend = vars(library(name)), Capabilities().backend(name)
     assert backend is not None
-    theirs = {n: c for n, c in vars(library).items() if inspect.isclass(c) and n[0].isupper() and n != "Attack"}
-    assert len(theirs) > 35
+    classes = {n: c for n, c in exported.items() if inspect.isclass(c) and n[0].isupper() and n != "Attack"}
+    theirs = classes or {n: f for n, f in exported.items() if inspect.isfunction(f)}
+    assert len(theirs) > 15
     ours = {theirs[m.symbol] for m in backend.methods.values()}
     assert {n for n, c in theirs.items() if c not in ours} == set(backend.not_offered)
 
@@ -82,7 +107,7 @@ def test_the_radius_and_the_norm_are_not_left_to_the_library(method: Method) -> 
 
 
 def test_the_versions_are_the_measured_ones() -> None:
-    for name in ("torchattacks", "foolbox", "auto_lirpa"):
+    for name in (*LIBRARIES, "auto_lirpa"):
         backend = Capabilities().backend(name)
         assert backend is not None
         assert version(backend.library) == backend.version
