@@ -49,7 +49,8 @@ def image_pairs(m: Material) -> tuple[Figure, str]:
     for i, what in enumerate(("original", "changed", "change")):
         axes[i, 0].set_ylabel(what)
     _bare(axes)
-    figure.colorbar(shown, ax=axes[2, :], fraction=0.06, pad=0.02)
+    # Beside all rows, so that their columns stay in line.
+    figure.colorbar(shown, ax=axes, shrink=0.3, anchor=(0.0, 0.0), fraction=0.06, pad=0.02)
     return figure, f"{len(rows)} failing inputs beside their originals; red is more, blue is less, at most {reach:.3g}"
 
 

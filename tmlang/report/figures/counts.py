@@ -35,7 +35,7 @@ def _stacked(axes: Axes, at: float, parts: Parts, named: set[str]) -> None:
         if count:
             axes.barh(at, count, left=left, color=colour, edgecolor="white", label=None if label in named else label)
             named.add(label)
-            if 50 * count > sum(n for _, n, _ in parts):
+            if 36 * count > sum(n for _, n, _ in parts):
                 axes.annotate(str(count), (left + count / 2, at), ha="center", va="center", color="#1d2126", fontsize=8)
             left += count
 
@@ -45,7 +45,7 @@ def verdict_summary(m: Material) -> tuple[Figure, str]:
     found = Counter(x.fate for x in m.view.examples)
     figure = Figure(figsize=(6.8, 1.7 + 0.34 * (1 + len(m.evaluation.stages))), layout="constrained")
     top, below = figure.subplots(2, 1, height_ratios=(1, 0.5 + 0.5 * len(m.evaluation.stages)))
-    _stacked(top, 0, [(FATES[f], found[f], FATE_COLOURS[f]) for f in FATES if found[f]], set())
+    _stacked(top, 0, [(f"{FATES[f]}: {found[f]}", found[f], FATE_COLOURS[f]) for f in FATES if found[f]], set())
     top.set_yticks([])
     top.set_xlabel(f"{m.columns.units} (of {sum(found.values())})")
     top.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)

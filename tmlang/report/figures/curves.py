@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from tmlang.audit.record import Record
 from tmlang.meaning.threats import Ball, Threat
@@ -43,6 +44,7 @@ def survival_curve(m: Material) -> tuple[Figure, str]:
     most = max(2, *(x.queries for x in m.view.examples), *steps)
     axes.step([1, *steps, most], [*standing, standing[-1]], where="post", color=LINE, linewidth=1.8)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     certified = m.columns.get("certified")
     if certified is not None and certified.low is not None:
         axes.axhline(100 * float(certified.low), color=PROVED, linestyle="--", linewidth=1.3)
@@ -78,8 +80,8 @@ def distances(m: Material) -> tuple[Figure, str]:
     if isinstance(allow, Ball) and allow.radius is not None:
         radius = float(allow.radius + allow.tolerance)
         axes.axvline(radius, color=INK, linestyle="--", linewidth=1.3)
-        axes.annotate("the budget", (radius, 1), (-4, -2), xycoords=("data", "axes fraction"),
-                      textcoords="offset points", ha="right", va="top", color=INK)  # fmt: skip
+        axes.annotate("the budget", (radius, 1), (0, 3), xycoords=("data", "axes fraction"),
+                      textcoords="offset points", ha="center", va="bottom", color=INK)  # fmt: skip
         end = max(radius, end)
         near = sum(d >= 0.99 * radius for d in found)
         said = f"{near} of {len(found)} lie within 1 % of the budget"
