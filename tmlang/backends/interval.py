@@ -51,8 +51,11 @@ def at_most(a: Values, b: Values, bound: Fraction) -> Flags:
     """``a - b <= bound`` exactly, elementwise, for finite floats."""
     a64, b64 = a.astype(np.float64), b.astype(np.float64)
     below, above = round_down(bound, "float64"), round_up(bound, "float64")
-    s = a64 - b64
+    with np.errstate(over="ignore"):
+        s = a64 - b64
     result: Flags = s < below
+    for at in map(tuple, np.argwhere(np.isinf(s))):
+        result[at] = Fraction(float(a64[at])) - Fraction(float(b64[at])) <= bound
     for neighbour in {below, above}:
         edge = s == neighbour
         if isfinite(neighbour) and edge.any():
