@@ -261,6 +261,17 @@ def test_beyond_its_own_radius_nothing_was_searched_and_nothing_proved():
     assert fact(rows, t=threat(allow=UNION), radius=F(3)).searched
 
 
+def test_an_attack_alone_has_spent_what_those_before_it_spent():
+    """A limit per unit is one of all stages, in suite order, whichever of them is asked about (EVIDENCE.md section 4)."""
+    rows = u().attack("u", "a", queries=2).attack("u", "b", "broken", queries=3)
+    for per, enough in (("example", 5), ("attack", 3)):
+        t = threat(access=Access("scores", queries=99, queries_per=per))
+        for limit in (enough - 1, enough):
+            found = fact(rows, replace(E, attribution="full"), t, queries=limit)
+            assert found.attacks == (("a", False, False), ("b", limit == enough, False))
+            assert found.broken is (limit == enough)
+
+
 def test_queries_add_up_over_stages_and_repeats():
     t = threat(access=Access("scores", queries=99, queries_per="example"))
     rows = u().attack("u", "a", queries=2).attack("u", "a", queries=4).attack("u", "b", "broken", queries=3)

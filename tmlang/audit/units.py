@@ -163,7 +163,7 @@ class Reader:
             kept=any(judged) if judged else None,
             distance=min((Fraction(r.distance) for r in within if r.distance is not None), default=None),
             searched=searched,
-            attacks=tuple(self._alone(s, rows.get(s.label, ())) for s in self.attacks),
+            attacks=tuple(self._alone(s, rows.get(s.label, ()), within) for s in self.attacks),
         )
 
     def _found(self, rows: Rows) -> list[Record]:
@@ -178,11 +178,12 @@ class Reader:
                     spent += max((r.queries for r in of_stage), default=0)
         return found
 
-    def _alone(self, stage: Stage, rows: Sequence[Record]) -> tuple[str, bool, bool]:
-        broken = any(is_witness(r) and r.within_access is True and self._admits(r) for r in rows)
+    def _alone(self, stage: Stage, rows: Sequence[Record], within: Sequence[Record]) -> tuple[str, bool, bool]:
+        """``within``: the unit's witnesses that count, of all stages."""
+        broken = any(stage_label(self.evaluation, r) == stage.label for r in within)
         return stage.label, broken, not broken and not self._finished(rows, stage)
 
-    def _admits(self, row: Record, spent: int = 0) -> bool:
+    def _admits(self, row: Record, spent: int) -> bool:
         """Whether a candidate lies in the part and radius asked for, and was found within the queries asked for.
 
         Distances are float64, an ulp or two from the exact value, so a lattice distance that equals the radius must
