@@ -72,12 +72,16 @@ def test_the_rows_own_radius_counts_too():
     assert len(faults(drawn(hits, radius=proved * (1 + 1e-7)))) == 1
     assert faults(drawn(hits, "unknown", radius=proved * (1 - 1e-7))) == []
     assert len(faults(drawn(hits, "unknown", radius=proved * (1 + 1e-7)))) == 1
+    # Both sides' own roundings are no fault.
+    assert faults(drawn(hits, "unknown", radius=proved * (1 + 5e-9))) == []
     assert faults(drawn(least(0.25), "unknown", radius=0.25)) == []
 
 
 def test_who_claims_nothing_needs_no_draws():
     assert faults(drawn(10, "unknown")) == []
-    assert len(faults(drawn(10, "unknown", radius=0.125))) == 1
+    (fault,) = faults(drawn(10, "unknown", radius=0.125))
+    assert fault.endswith("draws prove, a radius of 0")
+    assert len(faults(drawn(10, "unknown", radius=0.0))) == 1
     assert len(faults(drawn(N // 2))) == 1
 
 
@@ -159,6 +163,13 @@ def test_errors_that_add_up_to_one_leave_nothing_joint():
     assert confidence(wild, rows.all) == Confidence(F(1, 2), None, 2, 0)
     assert confidence(wild, rows.all).words == "each at 50 %, jointly at none; 0 abstained"
     assert confidence_note(raw(wild), rows.all) == "each at 50 %, jointly at none; 0 abstained"
+
+
+def test_a_confidence_is_told_to_six_places():
+    thirds = evaluation(certifier("c", evidence="probabilistic", arguments=(("alpha", F(1, 30_000)), ("n", F(N)))))
+    rows = Rows().clean("u").clean("v").proof("u", "c", draws=N, margin=0.5).proof("v", "c", draws=N, margin=0.5).all
+    words = "each at 99.996667 %, all 2 jointly at 99.993333 %; 0 abstained"
+    assert confidence(thirds, rows).words == confidence_note(raw(thirds), rows) == words
 
 
 def test_without_a_probabilistic_stage_there_is_nothing_to_say():

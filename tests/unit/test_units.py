@@ -262,7 +262,7 @@ def test_beyond_its_own_radius_nothing_was_searched_and_nothing_proved():
 
 
 def test_an_attack_alone_has_spent_what_those_before_it_spent():
-    """A limit per unit is one of all stages, in suite order, whichever of them is asked about (EVIDENCE.md section 4)."""
+    """A limit per unit is one of all stages in suite order (EVIDENCE.md section 4), whichever is asked about."""
     rows = u().attack("u", "a", queries=2).attack("u", "b", "broken", queries=3)
     for per, enough in (("example", 5), ("attack", 3)):
         t = threat(access=Access("scores", queries=99, queries_per=per))

@@ -6,7 +6,6 @@ the code that gave the certificates is used.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import sqrt
@@ -31,20 +30,18 @@ def confidence_note(evaluation: Json, rows: Sequence[Record]) -> str:
     stages = [s for s in evaluation["stages"] if s["evidence"] == "probabilistic"]
     if not stages:
         return ""
-    tests: Counter[str] = Counter()
     spent, proved = Fraction(0), set()
     errors: dict[str, Fraction] = {}
     for stage in stages:
         alpha = Fraction(dict(stage["arguments"])["alpha"])
         for row in _rows(evaluation, stage, rows):
-            tests[row.unit] += 1
             spent += alpha
             errors[row.unit] = errors.get(row.unit, Fraction(0)) + alpha
             if row.margin is not None:
                 proved.add(row.unit)
     worst = max(errors.values(), default=Fraction(0))
-    joint = "jointly at none" if spent >= 1 else f"all {len(tests)} jointly at {percent(1 - spent, 6)}"
-    return f"each at {percent(1 - worst, 6)}, {joint}; {len(tests) - len(proved)} abstained"
+    joint = "jointly at none" if spent >= 1 else f"all {len(errors)} jointly at {percent(1 - spent, 6)}"
+    return f"each at {percent(1 - worst, 6)}, {joint}; {len(errors) - len(proved)} abstained"
 
 
 def draw_faults(plan: Json, evaluation: Json, rows: Sequence[Record]) -> Iterator[str]:
@@ -78,7 +75,7 @@ def _size(space: Json) -> int:
 
 def _radius(sigma: float, hits: int, n: int, alpha: Fraction) -> float:
     above = clopper_pearson_upper(n - hits, n, alpha)
-    return sigma * NormalDist().inv_cdf(1 - above) if 0 < above < 1 / 2 else 0.0
+    return sigma * NormalDist().inv_cdf(1 - above) if above < 1 / 2 else 0.0
 
 
 def _needed(allow: Json, row: Record, size: int) -> float:

@@ -8,8 +8,6 @@ from fractions import Fraction
 
 def clopper_pearson_lower(successes: int, trials: int, error: Fraction) -> float:
     """The least p with P[Bin(trials, p) >= successes] >= ``error`` (Clopper and Pearson, Biometrika 26, 1934)."""
-    if successes == 0:
-        return 0.0
     return 1.0 - clopper_pearson_upper(trials - successes, trials, error)
 
 
