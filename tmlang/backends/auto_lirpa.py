@@ -3,7 +3,7 @@
 What is proved is ``score_y > score_j`` by more than the gap for every class ``j`` (for the target alone under a
 targeted goal) on a superset of the threat's set: the outward box of linf sets, the whole ball of l2 and l1 ones.
 Bounds are computed in float64; the gap to the evaluator's arithmetic is *assumed* from its measured size
-(``folding.rounding_gap``).
+(``folding.rounding_gap``), proved (``rounding``), or not stated: then they hold in real arithmetic.
 
 The library is not believed: its operations are held to those that were tested (``lirpa_graph``), its forward pass is
 compared with the object's, its fast mode with its slow one, and every bound must hold at sampled points and at an
@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -29,8 +29,10 @@ from tmlang.backends.contract import BackendRefusal, Job, Verdicts
 from tmlang.backends.folding import Folded, fold, rounding_gap
 from tmlang.backends.library import isolated
 from tmlang.backends.lirpa_graph import at_once, bounded_module, patches_are_tested
+from tmlang.backends.rounding import proved_gap
 from tmlang.base.exact import round_up
 from tmlang.meaning.threats import Ball
+from tmlang.meaning.values import Symbol
 
 if TYPE_CHECKING:
     from tmlang.plan.capability import Method
@@ -96,18 +98,19 @@ class LinearBounds:
             folded = fold(network, decide, job.sets.space, job.x)
             _answers_always(job, folded)
             problem = _problem(job, folded)
-            gap = rounding_gap(network, folded, job.x)
+            gap, kind, seen = _gap(job, problem, network)
             with lirpa_shims.in_double():
                 lower = self.lower(problem, job, gap)
             done = ~lower.isnan().any(dim=1)
-            reached = _plausible(job, problem, network, lower, gap, done)
+            reached = _plausible(job, problem, network, lower, seen, done)
         worst = torch.where(done, lower[:, : problem.differences].amin(dim=1), math.nan)
         words = [
             "timeout" if not d else "certified" if w > gap else "unknown" for d, w in zip(done, worst, strict=True)
         ]
         outputs = _outputs(job, problem, lower, reached) if job.arguments.get("outputs") else ()
         told = (None,) * len(words)
-        return Verdicts(tuple(words), worst, gap, "assumed", messages=told, outputs=outputs)  # type: ignore[arg-type]
+        stated = None if kind == "none" else gap
+        return Verdicts(tuple(words), worst, stated, kind, messages=told, outputs=outputs)  # type: ignore[arg-type]
 
     def lower(self, problem: Problem, job: Job, gap: float) -> Tensor:
         """(N, M) lower bounds, NaN where the deadline came first. What exceeds ``gap`` is certified."""
@@ -153,6 +156,18 @@ def _bounded(problem: Problem, sample: Tensor, method: str, bound: Bound) -> Any
     except BackendRefusal:
         return slow
     return fast if torch.allclose(both[0], both[1], rtol=1e-9, atol=1e-9) else slow
+
+
+def _gap(job: Job, problem: Problem, network: nn.Module) -> tuple[float, Literal["proved", "assumed", "none"], float]:
+    """What margins must exceed, how that is known (``rounding:``), and by what a computed margin may miss its bound."""
+    assumed = rounding_gap(network, problem.folded, job.x)
+    asked = job.arguments.get("rounding")
+    if asked == Symbol("none"):
+        return 0.0, "none", assumed
+    if asked == Symbol("proved"):
+        proved = proved_gap(network, problem.low, problem.high, job.y, job.x.dtype)
+        return proved, "proved", proved
+    return assumed, "assumed", assumed
 
 
 def _answers_always(job: Job, folded: Folded) -> None:
@@ -220,9 +235,9 @@ def _outputs(job: Job, problem: Problem, lower: Tensor, least: Tensor) -> tuple[
     ends = torch.stack([lower.minimum(least), least])[:, :, problem.differences :]
     for i, own in enumerate(ends.unbind(dim=1)):
         below, above = own.chunk(2, dim=1)
-        arrays = [a.numpy().copy() for a in (below[0], below[1], -above[1], -above[0])]
+        low, least_seen, most_seen, high = (a.numpy().copy() for a in (below[0], below[1], -above[1], -above[0]))
         margins = np.insert(lower[i, : problem.differences].numpy(), int(job.y[i]), 0.0)
-        told = OutputBounds(*arrays, margins if job.target is None else None)
+        told = OutputBounds(low, least_seen, most_seen, high, margins if job.target is None else None)
         found.append(told if bool(own.isfinite().all()) else None)
     return tuple(found)
 

@@ -9,6 +9,7 @@ from tmlang.diagnostics.model import Diagnostic, has_errors, in_order
 from tmlang.meaning.evaluations import Curve, Evaluation, Program, StageCall
 from tmlang.meaning.threats import Shift, Subject, Threat
 from tmlang.meaning.values import Symbol
+from tmlang.plan.arithmetic import of_real_arithmetic
 from tmlang.plan.capability import Capabilities
 from tmlang.plan.cost import unit_cost
 from tmlang.plan.invariants import check_plan
@@ -46,8 +47,8 @@ def lower(
     )
     check_plan(plan, "lower")
     plan = run_passes(plan)
-    empty_handed = tuple(_empty_handed(plan, capabilities))
-    return None if empty_handed else plan, (*diagnostics, *empty_handed)
+    vain = (*_empty_handed(plan, capabilities), *of_real_arithmetic(plan))
+    return None if vain else plan, (*diagnostics, *vain)
 
 
 def match(program: Program, capabilities: Capabilities) -> tuple[Diagnostic, ...]:

@@ -28,4 +28,5 @@ RULES = (
     Rule("TM623", "this has no interval for the population"),
     Rule("TM624", "so few draws can certify nothing"),
     Rule("TM625", "so few draws cannot reach every radius", "warning"),
+    Rule("TM626", "a proof in real arithmetic says nothing of the object"),
 )
