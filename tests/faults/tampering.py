@@ -507,7 +507,17 @@ def replanned(path: Path, random: Random) -> None:
     _forge(path, plan=random.choice(changes))
 
 
-FORGED: tuple[Tamper, ...] = (survivor, forgotten, relabelled, replanned)
+def judgement(path: Path, random: Random) -> None:
+    """A judgement of a failing input that nobody made."""
+
+    def change(rows: list[Record]) -> list[Record]:
+        at = random.choice([i for i, r in enumerate(rows) if r.observed_failure])
+        return [replace(r, label_kept=random.random() < 0.5) if i == at else r for i, r in enumerate(rows)]
+
+    _forge(path, change)
+
+
+FORGED: tuple[Tamper, ...] = (survivor, forgotten, relabelled, replanned, judgement)
 
 
 # Packed ---------------------------------------------------------------------------------------------------------------

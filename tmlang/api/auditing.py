@@ -20,6 +20,7 @@ from tmlang.api.reading import Front, read_spec
 from tmlang.audit import verify
 from tmlang.audit.bundle import LOCK, SIGNATURE, Bundle
 from tmlang.audit.identity import Json, checked_environment
+from tmlang.audit.review import REVIEW
 from tmlang.audit.verify import Audit, Fault
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.meaning.evaluations import Module
@@ -31,7 +32,7 @@ from tmlang.report.write import DEFAULT, described, rendered, tools
 _SPEC = "spec/"
 _PLAN = "that the plan is what its spec asks for"
 _PICTURE = re.compile(rb"data:image/[a-z+]+;base64,[A-Za-z0-9+/=]*")
-_WRITTEN = frozenset({"plan.json", "run.json", "columns.json", "environment.json", LOCK})
+_WRITTEN = frozenset({"plan.json", "run.json", "columns.json", "environment.json", LOCK, REVIEW})
 _SHOWN = 5
 
 
@@ -196,9 +197,15 @@ def _reports(whole: _Whole, found: Audit) -> None:
         else:
             found.faults.append(Fault("TM851", f"`{name}` is not what is made of the rest of the bundle"))
     if drawn:
-        found.unchecked.append(f"the pictures of {', '.join(drawn)}: drawn with {_others(whole.environment['tools'])}")
+        found.unchecked.append(f"the pictures of {_listed(drawn)}: drawn with {_others(whole.environment['tools'])}")
     if held:
-        found.checked.append(f"that {', '.join(held)} are what is made of the rest now, to the byte")
+        found.checked.append(f"that {_listed(held)} are what is made of the rest now, to the byte")
+
+
+def _listed(names: list[str]) -> str:
+    pages = [name for name in names if not name.startswith("figures/")]
+    figures = len(names) - len(pages)
+    return ", ".join([*pages, *([f"{figures} pictures in figures/"] if figures else [])])
 
 
 def _beside(bundle: Bundle) -> list[str]:
@@ -209,13 +216,12 @@ def _beside(bundle: Bundle) -> list[str]:
 
 def _made(bundle: Bundle) -> tuple[dict[str, bytes], str]:
     """The pages and figures as they are made now; and what is not installed that some of them need."""
-    made: dict[str, bytes] = dict(described(bundle))
-    missing = ""
-    for form in DEFAULT:
+    made, missing = dict(described(bundle)), ""
+    for forms in (DEFAULT, DEFAULT[:1]):  # the text needs nothing but tmlang, unless there are figures
         try:
-            made |= rendered(bundle, (form,))
+            return made | rendered(bundle, forms), missing
         except Stop as stopped:
-            missing = stopped.diagnostics[0].message
+            missing = missing or stopped.diagnostics[0].message
     return made, missing
 
 

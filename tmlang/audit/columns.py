@@ -113,10 +113,10 @@ class Columns:
 
     Names: ``clean_accuracy clean_answered certified upper survival survival_completed survival_any coverage
     attack_coverage certificate_coverage robust_accuracy`` or ``robust_rate``, ``denied reviewed semantic_validity
-    corrupted_accuracy median_distance``. ``attacks``: ``attack_success`` per stage label, and ``alone``:
-    ``found_alone`` where there are several, both only under ``attribution: full``. ``repeats``: the spread of survival
-    over repeats (their least low and greatest high, each repeat alone), the union being the headline. ``units``: what
-    is counted.
+    witnesses_judged corrupted_accuracy median_distance``. ``attacks``: ``attack_success`` per stage label, and
+    ``alone``: ``found_alone`` where there are several, both only under ``attribution: full``. ``repeats``: the spread
+    of survival over repeats (their least low and greatest high, each repeat alone), the union being the headline.
+    ``units``: what is counted.
     """
 
     evaluation: str

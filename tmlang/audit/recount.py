@@ -306,6 +306,7 @@ def _reviews(r: Recount, w: Units) -> dict[str, Number]:
     judged = r.lift(r.over(stages, lambda row: witness(row) and row.label_kept is not None), any_target=True) & w
     if judged:
         found["semantic_validity"] = share(len(kept), len(kept) + len(w - judged), len(w))
+        found["witnesses_judged"] = share(len(judged), len(judged), len(w))
     return found
 
 

@@ -277,6 +277,7 @@ class Tables:
         yield self._share("reviewed", "k", "k", "n", looked, "told > 0")
         judged = f"(SELECT {asked.format('kept')} FROM {self.name('units')} WHERE broken)"
         yield self._share("semantic_validity", "k", "k + n - told", "n", judged, "told > 0")
+        yield self._share("witnesses_judged", "told", "told", "n", judged, "told > 0")
 
     def _tried(self) -> str:
         """Per attack and counted unit, whether it broke the unit, or is not finished with it."""

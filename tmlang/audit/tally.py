@@ -257,6 +257,7 @@ def _side_columns(threat: Threat, clean: Sequence[Record], units: Sequence[Unit]
         unjudged = k.broken - len(judged)
         gap = Gap("witness not judged", unjudged)
         yield column("semantic_validity", sum(judged), sum(judged) + unjudged, k.broken, gap)
+        yield column("witnesses_judged", len(judged), len(judged), k.broken)
 
 
 def _attack_columns(reader: Reader, units: Sequence[Unit], k: Counts) -> tuple[tuple[str, Column], ...]:

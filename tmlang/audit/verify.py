@@ -30,6 +30,7 @@ from tmlang.audit.rejudge import (
     status,
 )
 from tmlang.audit.remeasure import CannotMeasure, broken_rules, distance, exact_values, squared
+from tmlang.audit.review import REVIEW, review_faults, review_of
 from tmlang.audit.sharing import Pair, is_one_perturbation
 from tmlang.audit.summary import form_fault, summary
 from tmlang.audit.tally import tally_plan
@@ -81,6 +82,10 @@ def audit(path: str | Path) -> Audit:
     found.checked.append(f"the form of {len(rows)} records")
     found.faults += [Fault("TM844", text) for text in row_faults(raw, rows)]
     found.checked.append("that rows agree with each other and with the plan, and failures with decisions")
+    found.faults += [Fault("TM844", text) for text in review_faults(bundle, rows)]
+    if (review := review_of(bundle)) is not None:
+        found.checked.append(f"that {len(review.judged)} failing inputs are judged as `{REVIEW}` says")
+        found.unchecked.append(f"who judged them, and how: `{review.by}` is what was told")
     run, predicate = checked_run(bundle.json("run.json")), bundle.statement()["predicate"]
     found.faults += [Fault("TM844", text) for text in example_faults(plan, run, rows)]
     found.checked.append("that no example of the data is left out, added or moved")

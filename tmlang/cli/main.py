@@ -25,6 +25,7 @@ COMMANDS = {
     "replay": "give the saved inputs of one example to the model again",
     "incident": "keep a failing example as a spec of its own, and ask what became of it",
     "diff": "compare two bundles example by example",
+    "review": "let a person judge whether failing inputs still show what their labels say",
     "report": "write the report of a bundle, or several side by side",
     "sign": "say with a key who made a bundle",
     "pack": "put a bundle into one zip, the same bytes every time",

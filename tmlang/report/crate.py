@@ -36,6 +36,7 @@ _ABOUT = {
     "lock.json": "The lock that the run was held to.",
     "columns.json": "Every headline number and every judgement.",
     "environment.json": "The machine, the command, measured times, warnings.",
+    "review.json": "Which failing inputs a person judged, and how.",
     "croissant.json": "The data of the run (MLCommons Croissant).",
     "statement.json": "In-toto statement: the SHA-256 of every other file. The only authority on integrity.",
     "report.html": "The report, as a page.",

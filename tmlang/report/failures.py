@@ -79,7 +79,7 @@ def failure_views(
     """
     rows = nearest_witnesses(r for r in records if r.evaluation == evaluation.name)
     views = [
-        _view(bundle, evaluation, subject, classes, space, row, pictures=i < MOST_PICTURES)
+        failure_view(bundle, evaluation, subject, classes, space, row, pictures=i < MOST_PICTURES)
         for i, row in enumerate(rows[:MOST_ROWS])
     ]
     return tuple(views), len(rows)
@@ -154,7 +154,7 @@ def _fallen(records: Sequence[Record]) -> Look | None:
     return Look(fallen[0], f"{number} decided rightly before the change, and wrongly after it: {named}.")
 
 
-def _view(
+def failure_view(
     bundle: Bundle,
     evaluation: EvaluationPlan,
     subject: Subject,
@@ -164,6 +164,7 @@ def _view(
     *,
     pictures: bool,
 ) -> FailureView:
+    """One failing input; ``pictures``: draw it, where the space is one of pictures and the input was kept."""
     changes: tuple[Change, ...] = ()
     shown = None
     pictures = pictures and space.is_picture

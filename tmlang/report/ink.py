@@ -130,7 +130,14 @@ def _label(kind: str, x: float, y: float, text: str, turned: str = "") -> str:
 
 def picture_uris(pictures: Pictures) -> tuple[str, str, str]:
     """Original, changed input and signed difference as PNG, one pixel per pixel."""
-    return _png(pictures.original), _png(pictures.changed), _png(signed_colours(pictures.difference))
+    return _uri(pictures.original), _uri(pictures.changed), _uri(signed_colours(pictures.difference))
+
+
+def pngs(pictures: Pictures, *, side: int = 200) -> tuple[bytes, bytes]:
+    """Original and changed input as PNG, each pixel a square so large that the longer side has ``side`` or more."""
+    times = -(-side // max(pictures.original.shape[:2]))
+    large = [a.repeat(times, 0).repeat(times, 1) for a in (pictures.original, pictures.changed)]
+    return _png(large[0]), _png(large[1])
 
 
 def signed_colours(difference: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -143,7 +150,11 @@ def signed_colours(difference: NDArray[np.float64]) -> NDArray[np.float64]:
     return shaded
 
 
-def _png(array: NDArray[np.float64]) -> str:
+def _uri(array: NDArray[np.float64]) -> str:
+    return "data:image/png;base64," + base64.b64encode(_png(array)).decode()
+
+
+def _png(array: NDArray[np.float64]) -> bytes:
     """An 8-bit PNG (RFC 2083): grey for (height, width), RGB for (height, width, 3), values in [0, 1]."""
     pixels = np.rint(np.clip(array, 0.0, 1.0) * 255).astype(np.uint8)
     height, width = pixels.shape[:2]
@@ -151,8 +162,7 @@ def _png(array: NDArray[np.float64]) -> str:
     rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], axis=1)
     header = struct.pack(">IIBBBBB", width, height, 8, 0 if pixels.ndim == 2 else 2, 0, 0, 0)
     data = b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header)
-    data += _chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)) + _chunk(b"IEND", b"")
-    return "data:image/png;base64," + base64.b64encode(data).decode()
+    return data + _chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)) + _chunk(b"IEND", b"")
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

@@ -89,7 +89,15 @@ def _data(data: Data, columns: Columns, *, interval: bool) -> Iterator[str]:
     if data.truth.kind == "predicted":
         yield f"The labels are predictions of {data.truth.model}: agreement with them is not correctness."
     if data.truth.kind == "published":
-        yield "The labels are published ones; nobody reviewed them here, nor whether they still hold after a change."
+        yield f"The labels are published ones; nobody reviewed them here, nor {_kept(columns)}."
+
+
+def _kept(columns: Columns) -> str:
+    judged = columns.get("witnesses_judged")
+    if judged is None:
+        return "whether they still hold after a change"
+    left = judged.denominator - judged.numerator
+    return f"whether they still hold for {left} of the {judged.denominator} failing inputs"
 
 
 def _attacker(threat: Threat) -> Iterator[str]:

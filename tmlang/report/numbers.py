@@ -25,6 +25,10 @@ NAMES = {
     "denied": ("denied", "right, and driven into a rejection by an allowed input"),
     "reviewed": ("labels reviewed", "the label was reviewed"),
     "semantic_validity": ("semantic validity", "of failing inputs: a reviewer says that the label still holds"),
+    "witnesses_judged": (
+        "failing inputs judged",
+        "of failing inputs: a reviewer looked at whether the label still holds",
+    ),
     "corrupted_accuracy": ("accuracy after the change", "right on the changed input: an average, no worst case"),
     "median_distance": ("median distance", "of the nearest failing inputs found; not found counts as infinite"),
     "attack_success": ("success", "of right ones: broken by this attack, whatever the others broke"),

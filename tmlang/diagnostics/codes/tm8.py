@@ -31,6 +31,7 @@ RULES = (
     Rule("TM851", "a page of the bundle does not follow from the rest"),
     Rule("TM852", "an incident cannot be kept or asked about"),
     Rule("TM853", "the zip is not one that tmc packed"),
+    Rule("TM854", "a review does not fit its bundle"),
     Rule("TM855", "this key cannot be used"),
     Rule("TM856", "the signature does not hold"),
     # A run under a lock.
