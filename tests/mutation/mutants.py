@@ -211,7 +211,8 @@ def _apart(was: str, now: str) -> tuple[str, str]:
     tail = _alike(was[same:][::-1], now[same:][::-1])
     begin, end = max(0, same - 30), max(0, tail - 30)
     cut = [("…" if begin else "") + t[begin : len(t) - end] + ("…" if end else "") for t in (was, now)]
-    return cut[0], cut[1]
+    short = [t if len(t) <= 2 * _WIDE else f"{t[:_WIDE]}…" for t in cut]
+    return short[0], short[1]
 
 
 def _alike(one: str, other: str) -> int:
