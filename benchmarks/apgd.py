@@ -2,10 +2,12 @@
 
     python benchmarks/apgd.py
 
-native.apgd and torchattacks.APGD are the same algorithm (Croce & Hein 2020) written twice; foolbox has no auto-PGD, so
-its iterated attacks get as many gradients. Each is given the same job, in turns; what it offers is decided again, and
-seconds are CPU seconds of this process on one thread, the fewest of its turns. The second network needs the shared data
-folder. Ends with exit code 1 where native.apgd finds less than another or takes longer than the best that finds most.
+Every unit is worth a hundred gradients to each of them. native.apgd and torchattacks.APGD are the same algorithm (Croce
+& Hein 2020) written twice; foolbox has no auto-PGD, so its iterated attacks take as many gradients. What the libraries
+have for a white box stands in the form that finds most: with restarts, other losses, towards one class after the other.
+Each is given the same job, in turns; what it offers is decided again, and seconds are CPU seconds of this process on a
+single thread, the fewest of its turns. The second network needs the shared data folder. Ends with exit code 1 where the
+first native search finds less than a library's, or where one that finds as much is quicker.
 """
 
 from __future__ import annotations
@@ -26,17 +28,24 @@ from tmlang.backends.failure import Failure
 from tmlang.backends.loading import load
 from tmlang.backends.recheck import recheck
 from tmlang.cli.front import read_spec
+from tmlang.execute.allocator import keep_freed_memory
 from tmlang.execute.arena import Arena, make_arena
 from tmlang.execute.jobs import JobMaker
 from tmlang.execute.world import World
 from tmlang.plan.ir import Stage
 
-STEPS, TURNS = 100, 5
+TURNS = 3
 SEARCHES = {
-    "native": f"native.apgd(loss: ce, steps: {STEPS})",
-    "torchattacks": f"torchattacks.APGD(loss: ce, steps: {STEPS})",
-    "foolbox_pgd": f"foolbox.LinfPGD(steps: {STEPS})",
-    "foolbox_basic": f"foolbox.LinfBasicIterativeAttack(steps: {STEPS})",
+    "native": "native.apgd_targeted(steps: 33, targets: 3)",
+    "native_ce": "native.apgd(loss: ce, steps: 100)",
+    "apgd_ce": "torchattacks.APGD(loss: ce, steps: 100)",
+    "apgd_ce_restarts": "torchattacks.APGD(loss: ce, steps: 25, n_restarts: 4)",
+    "apgd_dlr": "torchattacks.APGD(loss: dlr, steps: 100)",
+    "apgdt": "torchattacks.APGDT(steps: 10)",
+    "ta_pgd": "torchattacks.PGD(steps: 100)",
+    "fb_pgd": "foolbox.LinfPGD(steps: 100)",
+    "fb_basic": "foolbox.LinfBasicIterativeAttack(steps: 100)",
+    "fb_adam": "foolbox.LinfAdamPGD(steps: 100)",
 }
 STAGES = "\n".join(f"  attack: {label} = {call}" for label, call in SEARCHES.items())
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "real"
@@ -93,31 +102,33 @@ def measured(arena: Arena, stage: Stage) -> tuple[int, int, float]:
 
 
 def compared(title: str, spec: Path) -> bool:
-    """Print one comparison; whether native.apgd finds most, and none that finds as much is quicker."""
+    """Print one comparison; whether the first finds most, and no library's that finds as much is quicker."""
     plan = read_spec(str(spec), {}).plan
     assert plan is not None
     arena, found = make_arena(plan.evaluations[0], World(plan, trust_code=True))
     assert arena is not None, found
     stages = plan.evaluations[0].stages
     turns = [[measured(arena, stage) for stage in stages] for _ in range(TURNS)]
-    print(f"\n{title}: {STEPS} steps, one restart\n  {'':<42}{'broken':>8}{'gradients':>12}{'seconds':>10}")
-    rows = []
+    print(f"\n{title}\n  {'':<56}{'broken':>8}{'gradients':>12}{'seconds':>10}")
+    rows = {}
     for k, stage in enumerate(stages):
         broken, gradients, _ = turns[0][k]
-        rows.append((broken, min(turn[k][2] for turn in turns)))
-        print(f"  {SEARCHES[stage.label]:<42}{broken:>8}{gradients:>12,}{rows[-1][1]:>10.2f}")
-    most = max(broken for broken, _ in rows)
-    return rows[0][0] == most and rows[0][1] <= min(seconds for broken, seconds in rows if broken == most)
+        rows[stage.label] = broken, min(turn[k][2] for turn in turns)
+        print(f"  {SEARCHES[stage.label]:<56}{broken:>8}{gradients:>12,}{rows[stage.label][1]:>10.2f}")
+    most, seconds = rows["native"]
+    others = [row for label, row in rows.items() if not label.startswith("native")]
+    return all(broken < most or (broken == most and taken >= seconds) for broken, taken in others)
 
 
 def main() -> int:
     torch.set_num_threads(1)
+    keep_freed_memory()  # as a run does
     with tempfile.TemporaryDirectory() as name:
         held = [compared(title, spec) for title, spec in specs(Path(name))]
     print(
         "\n"
         + ("held" if all(held) else "NOT held")
-        + ": native.apgd finds most, and nothing that finds as much is quicker"
+        + ": the first finds most, and no library's that finds as much is quicker"
     )
     return 0 if all(held) else 1
 

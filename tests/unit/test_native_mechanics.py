@@ -13,6 +13,7 @@ from backend_support import Case, model, threat, unit_box
 from native_support import linear, run
 from torch import nn
 
+from tmlang.backends.native.hunt import Hunt
 from tmlang.meaning.values import Distance, Quantity, Symbol
 
 
@@ -115,3 +116,25 @@ def test_a_share_of_the_radius_is_taken_in_every_branch():
     terrain = Terrain.of(sets, 0, torch.float32)
     assert in_radii(Quantity(F(1, 4), "radii"), terrain).tolist() == [[0.25]]
     assert in_radii(Distance(F(1, 10), "px"), terrain).tolist() == [[pytest.approx(0.5, rel=1e-5)]]
+
+
+def test_uniform_numbers_hang_on_seed_and_draw_alone():
+    """SplitMix64 by its definition, in whole numbers of Python; its first number of the seed 0 is published."""
+
+    def mixed(z):
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
+        return z ^ (z >> 31)
+
+    gamma = 0x9E3779B97F4A7C15
+    assert mixed(gamma) == 0xE220A8397B1DCDAF
+    case = linear([[0, 0, 0], [1, 0, 0]], [0.6, 0], unit_box(3), [[0.4, 0.4, 0.4]] * 3)
+    hunt = Hunt(case.job(threat(), seeds=2**62))
+    drawn = hunt.uniform(torch.tensor([2, 0]), 5, 4)
+    for row, seed in zip(drawn.tolist(), (2**62 + 2, 2**62), strict=True):
+        stream = mixed((seed + 5 * gamma) % 2**64)
+        bits = [mixed((stream + j * gamma) % 2**64) >> 40 for j in range(1, 5)]
+        assert row == [(b + 0.5) / 2**24 for b in bits]
+    many = Hunt(case.job(threat())).uniform(torch.arange(3), 0, 20_000)
+    assert abs(float(many.mean()) - 0.5) < 5 / (12 * 60_000) ** 0.5
+    assert abs(float(np.corrcoef(many.numpy())[0, 1])) < 5 / 20_000**0.5

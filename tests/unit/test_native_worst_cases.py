@@ -96,11 +96,13 @@ def test_a_union_is_searched_branch_by_branch():
 
 
 def test_a_patch_finds_its_place():
-    """One pixel decides; a patch of two by two at any place reaches it, one in the other corner does not."""
+    """One pixel decides; a patch of two by two at any place reaches it, one in the other corner does not. A walk that
+    starts with its patch elsewhere stays there, so several start."""
     weight = np.zeros((2, 16))
     weight[1, 14] = 4
     case = linear(weight, [1, 0], unit_box(4, 4), np.full((1, 4, 4), 0.1))
-    anywhere = run("pgd", case, case.job(replace(threat(), allow=Patch("rectangle", 2, 2))), steps=F(40))
+    free = case.job(replace(threat(), allow=Patch("rectangle", 2, 2)))
+    anywhere = run("pgd", case, free, steps=F(40), restarts=F(20))
     assert anywhere.offered.tolist() == [True]
     fixed = run("pgd", case, case.job(replace(threat(), allow=Patch("rectangle", 2, 2, (0, 0)))), steps=F(40))
     assert fixed.offered.tolist() == [False]

@@ -27,8 +27,6 @@ Tensor = torch.Tensor
 
 MOMENTUM = 0.75
 _RISING = 0.75
-_ROWS = 256
-"""Rows of one pass: what a small network keeps for its gradient then stays in a core's cache."""
 
 
 def checkpoints(steps: int) -> list[int]:
@@ -145,7 +143,7 @@ class _Walk:
 
     def begin(self, draw: int) -> Climb:
         self.hunt.began()
-        x = self.terrain.start(self.hunt.generators(self.units, draw))
+        x = self.terrain.start(self.hunt.uniform(self.units, draw, self.terrain.region.centre.shape[1]))
         value, gradient, going = self._look(x, self.units, last=False)
         step = torch.full((len(x), 1), 1.0 if self.terrain.geometry == "l1" else 2.0, dtype=x.dtype)
         rises = torch.zeros(len(x), dtype=torch.int64)
@@ -158,14 +156,6 @@ class _Walk:
 
     def _look(self, x: Tensor, units: Tensor, *, last: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Loss (n,), gradient (n, size; zeros at the last point) and who goes on."""
-        if len(units) <= _ROWS:
-            return self._pass(x, units, last=last)
-        passes = -(-len(units) // _ROWS)
-        parts = [self._pass(p, u, last=last) for p, u in zip(x.chunk(passes), units.chunk(passes), strict=True)]
-        value, gradient, going = (torch.cat(side) for side in zip(*parts, strict=True))
-        return value, gradient, going
-
-    def _pass(self, x: Tensor, units: Tensor, *, last: bool) -> tuple[Tensor, Tensor, Tensor]:
         shown = self.terrain.shown(x).detach().requires_grad_(not last)
         with torch.set_grad_enabled(not last):
             seen, going = self.hunt.look(shown, units)

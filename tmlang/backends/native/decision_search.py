@@ -48,7 +48,7 @@ class _Lines:
     def __init__(self, hunt: Hunt, terrain: Terrain, free: Terrain, units: Tensor, draw: int) -> None:
         self.hunt, self.terrain, self.free, self.units = hunt, terrain, free, units
         size = terrain.region.centre.shape[1]
-        draws = torch.stack([torch.rand(size, generator=g) for g in hunt.generators(units, draw)])
+        draws = hunt.uniform(units, draw, size)
         self.signs = torch.where(draws < 0.5, -1.0, 1.0).to(terrain.region.centre.dtype)
         self.length = torch.full((len(units), 1), torch.inf, dtype=self.signs.dtype)
 

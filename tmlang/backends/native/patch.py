@@ -76,6 +76,6 @@ def _at_place(hunt: Hunt, ground: Terrain, branch: int, corners: Tensor, rank: i
         wide = ball.shape[ball.axes[1]] - ball.stamp.shape[1] + 1
         here = here.within(placed(ball, corners[units], wide))
     size = here.region.centre.shape[1]
-    draws = torch.stack([torch.rand(size, generator=g) for g in hunt.generators(units, rank)]).to(hunt.x.dtype)
+    draws = hunt.uniform(units, rank, size).to(hunt.x.dtype)
     start = here.project(torch.lerp(here.region.lower, here.region.upper, draws))
     ascend(hunt, here, units, start, loss)

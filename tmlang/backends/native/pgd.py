@@ -37,8 +37,9 @@ class PGD:
                 units = hunt.open()
                 if len(units):
                     here = hunt.terrain(branch).rows(units)
-                    draws = hunt.generators(units, restart * branches + branch)
-                    start = here.start(draws) if job.arguments["random_start"] else here.region.centre
+                    start = here.region.centre
+                    if job.arguments["random_start"]:
+                        start = here.start(hunt.uniform(units, restart * branches + branch, start.shape[1]))
                     ascend(hunt, here, units, start, loss)
         return hunt.result()
 

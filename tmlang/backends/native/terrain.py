@@ -157,14 +157,13 @@ class Terrain:
             size = torch.where(self.region.categorical, (size > 0).to(size.dtype), size)
         return prices(ball, size.shape[1], size.dtype) * size**ball.power
 
-    def start(self, generators: list[torch.Generator]) -> Tensor:
-        """A random point per unit: uniform in the box, or on a random ray at the ball's radius (n, size)."""
-        size = self.region.centre.shape[1]
-        dtype = self.region.centre.dtype
+    def start(self, uniform: Tensor) -> Tensor:
+        """A random point per unit, from numbers in (0, 1) (n, size): uniform in the box, or on a random ray at the
+        ball's radius (n, size)."""
+        spread = 2 * uniform - 1
         if self.geometry == "linf":
-            draws = torch.stack([torch.rand(size, generator=g, dtype=torch.float32) for g in generators]).to(dtype)
-            return self.project(self.region.centre + self.radius * (2 * draws - 1))
-        draws = torch.stack([torch.randn(size, generator=g, dtype=torch.float32) for g in generators]).to(dtype)
+            return self.project(self.region.centre + self.radius * spread.to(self.radius.dtype))
+        draws = torch.erfinv(spread).to(self.radius.dtype)  # normal, up to a factor
         draws = draws.masked_fill(self.region.lower == self.region.upper, 0.0)
         return self.project(self.region.centre + self.radius * draws / _length(draws, self.geometry))
 

@@ -125,8 +125,7 @@ def _climb(hunt: TransformHunt, units: Tensor, loss: Loss, restart: int) -> None
     """One run over ``units``, in shares of the bounds."""
     job, transform = hunt.job, hunt.transform
     most, steps = torch.from_numpy(transform.most), whole(job.arguments["steps"])
-    draws = [torch.rand(len(most), generator=g, dtype=torch.float64) for g in hunt.generators(units, restart)]
-    share = 2 * torch.stack(draws) - 1
+    share = 2 * hunt.uniform(units, restart, len(most)) - 1
     hunt.began()
     begun: Tensor | None = None
     for k in range(steps + 1):
