@@ -16,6 +16,7 @@ from audit_support import BROKEN, Rows, attack, evaluation, forged, key_pair, ma
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+import tmlang as tm
 from tmlang.api.auditing import audit, sign
 from tmlang.audit.bundle import Bundle
 from tmlang.cli.main import main
@@ -168,6 +169,13 @@ def test_what_is_no_key_is_refused(run: Path, keys: Keys, tmp_path: Path) -> Non
     sign(run, private)
     for key in (written(rsa_key.public_key(), tmp_path / "rsa.pub"), tmp_path / "text", tmp_path / "nowhere"):
         refused("TM855", lambda key=key: audit(run, key=key))  # type: ignore[misc]
+
+
+def test_from_python(run: Path, keys: Keys) -> None:
+    evidence = tm.open(run)
+    assert [fault.code for fault in evidence.audit(key=keys[1]).faults] == ["TM856"]
+    assert evidence.sign(str(keys[0])) == run / "signature.json"
+    assert evidence.audit(key=str(keys[1])).faults == []
 
 
 def test_a_changed_bundle_is_not_signed(run: Path, keys: Keys) -> None:

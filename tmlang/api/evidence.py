@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tmlang.api.auditing import audit
+from tmlang.api.auditing import audit, sign
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.claims import Judgement, judge_plan
 from tmlang.audit.columns import Column, Columns, Extent
@@ -99,9 +99,14 @@ class Evidence:
         changed, original, _ = Bundle.open(self.path, sealed=False).candidate(reference)
         return changed, original
 
-    def audit(self) -> Audit:
-        """The bundle checked by code that did not write it, as ``tmc audit`` does."""
-        return audit(self.path)
+    def audit(self, *, key: str | Path | None = None) -> Audit:
+        """The bundle checked by code that did not write it, as ``tmc audit`` does; with a public ``key`` (PEM), also
+        who signed it."""
+        return audit(self.path, key=None if key is None else Path(key))
+
+    def sign(self, key: str | Path) -> Path:
+        """Sign the bundle with a private key (PEM), as ``tmc sign`` does; gives the path of the signature."""
+        return sign(self.path, Path(key))
 
     def html(self) -> str:
         """The report as one page. Raises ``Stop`` (TM510) without the extra ``report``."""
