@@ -176,6 +176,24 @@ def test_dark_and_printed(opened: Any) -> None:
     assert opened.pdf().startswith(b"%PDF")
 
 
+@pytest.mark.parametrize(("scheme", "other"), [("light", "dark"), ("dark", "light")])
+def test_the_reader_may_choose_dark_or_light(opened: Any, scheme: str, other: str) -> None:
+    """Against the system as well; what is printed stays light."""
+    colour = "getComputedStyle(document.body).backgroundColor"
+    opened.emulate_media(media="screen", color_scheme=scheme)
+    before = opened.evaluate(colour)
+    opened.get_by_role("button", name=other, exact=True).click()
+    after = opened.evaluate(colour)
+    dark, light = sorted((before, after), key=lambda text: sum(map(int, text[4:-1].split(","))))
+    assert dark != light
+    assert (before, after) == ((light, dark) if scheme == "light" else (dark, light))
+    opened.emulate_media(media="print", color_scheme=scheme)
+    assert opened.evaluate(colour) == "rgb(255, 255, 255)"
+    opened.emulate_media(media="screen", color_scheme=scheme)
+    opened.get_by_role("button", name=scheme, exact=True).click()
+    assert opened.evaluate(colour) == before
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_serious_fault(opened: Any, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")

@@ -30,7 +30,8 @@ def page(view: View) -> str:
     script = (_TEMPLATES / "examples.js").read_text(encoding="utf-8")
     return _template("report.html.j2").render(
         view=view,
-        style=Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),
+        style=_style("style"),
+        dark=_style("dark"),
         script=Markup(script),
         policy=policy(script),
         examples=embedded(view),
@@ -50,8 +51,11 @@ def page(view: View) -> str:
 
 def comparison_page(comparison: Comparison) -> str:
     """Several bundles side by side, as HTML without any script."""
-    style = Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8"))
-    return _template("comparison.html.j2").render(c=comparison, style=style, names=NAMES)
+    return _template("comparison.html.j2").render(c=comparison, style=_style("style"), dark=_style("dark"), names=NAMES)
+
+
+def _style(name: str) -> Markup:
+    return Markup((_TEMPLATES / f"{name}.css").read_text(encoding="utf-8"))
 
 
 @cache

@@ -80,7 +80,7 @@ def perturbation_heatmap(m: Material) -> tuple[Figure, str]:
     """The mean over all failing inputs of each reduction: where attacks move pixels, and in which direction."""
     rows = _failing(m, 10_000)
     changes = [as_picture(m.space, after - before) for before, after in map(m.values, rows)]
-    figure = Figure(figsize=(7.6, 2.4), layout="constrained")
+    figure = Figure(figsize=(7.6, 2.1), layout="constrained")
     axes = figure.subplots(1, len(REDUCTIONS))
     for axis, (name, reduce) in zip(axes, REDUCTIONS.items(), strict=True):
         mean = np.mean([reduce(c) for c in changes], axis=0)

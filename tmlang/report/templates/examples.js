@@ -1,5 +1,5 @@
 "use strict";
-/* The table of examples: filters, sorts, pages through, and opens one. Texts reach the page as text nodes only. */
+/* The table of examples: filters, sorts, pages through, and opens one; dark or light. Texts reach the page as text nodes only. */
 (() => {
   const PAGE = 25;
   const all = JSON.parse(document.getElementById("examples-data").textContent);
@@ -203,6 +203,16 @@
       event.preventDefault();
       reveal(link.dataset.evaluation, link.dataset.unit);
     });
+  const theme = document.querySelector("button.theme"), dark = document.getElementById("dark");
+  const isDark = () => matchMedia(dark.media).matches;
+  const name = () => { theme.textContent = isDark() ? "light" : "dark"; };
+  theme.addEventListener("click", () => {
+    dark.media = isDark() ? "not all" : "screen";
+    name();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", name);
+  theme.hidden = false;
+  name();
   const asked = location.hash.match(/^#example\/(\d+)\/(.+)$/);
   if (asked) reveal(asked[1], decodeURIComponent(asked[2]));
 })();
