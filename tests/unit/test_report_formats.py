@@ -32,7 +32,7 @@ from tmlang.audit.tally import tally_plan
 from tmlang.cli.main import main
 from tmlang.diagnostics.stop import Stop
 from tmlang.meaning.evaluations import Claim, Measured
-from tmlang.meaning.threats import Ball, Either, Goal, Rejected, Shift
+from tmlang.meaning.threats import Access, Ball, Either, Goal, Rejected, Shift
 from tmlang.meaning.values import Call
 from tmlang.report.compare import compare
 from tmlang.report.view import view_of
@@ -322,3 +322,16 @@ def test_the_command_asks_for_known_formats(tmp_path: Path, capsys) -> None:
         main(["report", str(tmp_path), "--format", "docx"])
     assert stopped.value.code == 2
     assert "'docx' is none of html, md, json, pdf" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("per", "repeats", "said"), [("example", 2, True), ("example", 1, False), ("attack", 2, False)]
+)
+def test_repeats_that_share_their_queries_say_so(tmp_path: Path, per: str, repeats: int, said: bool) -> None:
+    rows = Rows().clean("u")
+    for repeat in range(repeats):
+        rows.attack("u", repeat=repeat)
+    access = Access("white_box", queries=100, queries_per=per)
+    whole = plan([evaluation(attack(), repeats=repeats)], [threat(access=access)])
+    (view,) = view_of(make_bundle(tmp_path / "run", whole, rows.all)).evaluations
+    assert any("share the queries" in line for line in view.limits) == said

@@ -21,7 +21,7 @@ def limits(plan: Plan, evaluation: EvaluationPlan, columns: Columns, records: Se
     if isinstance(subject, (Threat, Shift)):
         found += _data(plan.data_set(subject.data), columns, interval=isinstance(subject, Shift))
     if isinstance(subject, Threat):
-        found += _attacker(subject)
+        found += _attacker(subject, evaluation.repeats)
     found += _object(model)
     return tuple(found)
 
@@ -100,7 +100,7 @@ def _kept(columns: Columns) -> str:
     return f"whether they still hold for {left} of the {judged.denominator} failing inputs"
 
 
-def _attacker(threat: Threat) -> Iterator[str]:
+def _attacker(threat: Threat, repeats: int) -> Iterator[str]:
     access = threat.access
     if access.unaware_of:
         yield f"The attacker here does not know of {', '.join(access.unaware_of)}; whoever does may do better."
@@ -108,6 +108,8 @@ def _attacker(threat: Threat) -> Iterator[str]:
         yield "An attacker with more access than declared may do better."
     if access.queries is not None:
         yield f"An attacker with more than {access.queries} queries may do better."
+        if repeats > 1 and access.queries_per == "example":
+            yield "The repeats share the queries of an example, so each searches with what those before it left."
     if threat.success is not None and threat.success.kind == "single_draw":
         yield "A single draw is an estimate: it says how often an attack works, and bounds nothing."
     if threat.nature is not None:
