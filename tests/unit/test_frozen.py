@@ -37,7 +37,14 @@ class Checked:
             raise ValueError("below zero")
 
 
-OURS, THEIRS = of_both(Plain)
+@pytest.fixture
+def ours():
+    return of_both(Plain)[0]
+
+
+@pytest.fixture
+def theirs():
+    return of_both(Plain)[1]
 
 
 def outcome(cls, args, named):
@@ -65,27 +72,38 @@ def outcome(cls, args, named):
         ((1, 2), {"z": 1}),
     ],
 )
-def test_it_is_made_and_refused_like_a_standard_one(args, named):
-    assert outcome(OURS, args, named) == outcome(THEIRS, args, named)
+def test_it_is_made_and_refused_like_a_standard_one(ours, theirs, args, named):
+    assert outcome(ours, args, named) == outcome(theirs, args, named)
 
 
-def test_every_instance_has_a_default_of_its_own():
-    a, b = OURS(1, 2), OURS(1, 2)
+def test_what_is_missing_or_too_much_is_named(ours):
+    for args, named, said in (
+        ((1,), {}, "Plain needs y"),
+        ((1, 2, "a", [], 5), {}, "Plain takes 4 values, not 5"),
+        ((1,), {"x": 1, "y": 2}, "Plain has no field x, or got it twice"),
+        ((1, 2), {"z": 1}, "Plain has no field z"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            ours(*args, **named)
+
+
+def test_every_instance_has_a_default_of_its_own(ours):
+    a, b = ours(1, 2), ours(1, 2)
     a.more.append(1)
     assert (a.more, b.more, a.tag) == ([1], [], "none")
 
 
-def test_values_are_equal_by_what_is_compared_and_within_one_class():
-    for cls in (OURS, THEIRS):
+def test_values_are_equal_by_what_is_compared_and_within_one_class(ours, theirs):
+    for cls in (ours, theirs):
         assert cls(1, 2, "a", [3]) == cls(1, 2, "a", [4])
         assert hash(cls(1, 2, "a", [3])) == hash(cls(1, 2, "a", [4]))
         assert cls(1, 2) != cls(1, 3)
         assert cls(1, 2) != (1, 2, "none")
         assert len({cls(1, 2), cls(1, 2, more=[7]), cls(2, 1)}) == 2
     other = dataclass(frozen=True, slots=True)(copied(Plain, "Other"))
-    assert other(1, 2) != OURS(1, 2)
-    assert hash(other(1, 2)) != hash(OURS(1, 2))
-    assert OURS.__eq__(OURS(1, 2), 3) is NotImplemented
+    assert other(1, 2) != ours(1, 2)
+    assert hash(other(1, 2)) != hash(ours(1, 2))
+    assert ours.__eq__(ours(1, 2), 3) is NotImplemented
 
 
 def test_equality_can_be_left_to_identity():
@@ -96,27 +114,27 @@ def test_equality_can_be_left_to_identity():
     assert hash(one) == object.__hash__(one)
 
 
-def test_it_is_shown_with_its_fields():
-    assert repr(OURS(1, 2)) == repr(THEIRS(1, 2)).replace(THEIRS.__qualname__, OURS.__qualname__)
-    assert repr(OURS(1, y=2, tag="a", more=[])) == "Plain(x=1, y=2, tag='a', more=[])"
+def test_it_is_shown_with_its_fields(ours, theirs):
+    assert repr(ours(1, 2)) == repr(theirs(1, 2)).replace(theirs.__qualname__, ours.__qualname__)
+    assert repr(ours(1, y=2, tag="a", more=[])) == "Plain(x=1, y=2, tag='a', more=[])"
 
 
-def test_nothing_is_set_or_deleted_afterwards():
-    made = OURS(1, 2)
+def test_nothing_is_set_or_deleted_afterwards(ours):
+    made = ours(1, 2)
     with pytest.raises(FrozenInstanceError, match=r"Plain\.x is frozen"):
         made.x = 3
     with pytest.raises(FrozenInstanceError):
         del made.x
     with pytest.raises(FrozenInstanceError):
         made.new = 1
-    assert made == OURS(1, 2)
+    assert made == ours(1, 2)
 
 
-def test_the_tools_of_the_standard_library_work_on_it():
-    assert [f.name for f in dataclasses.fields(OURS)] == ["x", "y", "tag", "more"]
-    assert dataclasses.is_dataclass(OURS)
-    assert dataclasses.replace(OURS(1, 2), y=5) == OURS(1, 5)
-    assert dataclasses.asdict(OURS(1, 2)) == {"x": 1, "y": 2, "tag": "none", "more": []}
+def test_the_tools_of_the_standard_library_work_on_it(ours):
+    assert [f.name for f in dataclasses.fields(ours)] == ["x", "y", "tag", "more"]
+    assert dataclasses.is_dataclass(ours)
+    assert dataclasses.replace(ours(1, 2), y=5) == ours(1, 5)
+    assert dataclasses.asdict(ours(1, 2)) == {"x": 1, "y": 2, "tag": "none", "more": []}
 
 
 def test_what_comes_after_init_is_asked_once_all_is_there():
@@ -127,8 +145,8 @@ def test_what_comes_after_init_is_asked_once_all_is_there():
             cls(-1)
 
 
-def test_a_class_without_words_is_described_by_its_name():
-    assert OURS.__doc__ == "A point."
+def test_a_class_without_words_is_described_by_its_name(ours):
+    assert ours.__doc__ == "A point."
     assert dataclass(frozen=True, slots=True)(type("Bare", (), {"__annotations__": {"x": int}})).__doc__ == "Bare"
 
 

@@ -101,7 +101,6 @@ def _number(value: float) -> str:
     sign = "-" if value < 0 else ""
     mantissa, exponent = f"{abs(value)!r}e0".split("e")[:2]
     whole, _, part = mantissa.partition(".")
-    part = "" if part == "0" else part
     digits = (whole + part).lstrip("0")
     # value = 0.digits * 10**point
     point = len(whole) + int(exponent) - (len(whole + part) - len(digits))
