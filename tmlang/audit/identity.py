@@ -133,7 +133,7 @@ def identity_faults(plan: Plan, run: Json, predicate: Any, told: Json) -> Iterat
     if predicate != expected:
         named = predicate if isinstance(predicate, dict) else {}
         differs = sorted(k for k in {*expected, *named} if named.get(k, ...) != expected.get(k, ...))
-        yield f"the statement says something else than the files: {', '.join(differs) or 'it is no object'}"
+        yield f"the statement says something else than the files: {', '.join(differs)}"
 
 
 def example_faults(plan: Plan, run: Json, rows: Sequence[Record]) -> Iterator[str]:
