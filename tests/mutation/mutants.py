@@ -142,7 +142,8 @@ class _Walk:
         elif isinstance(node, ast.UnaryOp):
             yield node.operand
         elif isinstance(node, ast.Constant):
-            spoken = isinstance(parent, ast.Yield) or any(isinstance(n, (ast.Raise, ast.JoinedStr)) for n in self.above)
+            told = isinstance(parent, (ast.Yield, ast.Return)) and " " in str(node.value)
+            spoken = told or any(isinstance(n, (ast.Raise, ast.JoinedStr)) for n in self.above)
             yield from () if spoken and isinstance(node.value, str) else _of_constant(parent, node)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in _NAMED:
             yield ast.Name(_NAMED[node.id], ast.Load())
