@@ -69,4 +69,8 @@ def test_patches_are_searched_decided_again_and_audited(tmp_path: Path) -> None:
     witnesses = [row for row in evidence.rows("all", "patch") if row["observed_failure"]]
     assert len(witnesses) > 5
     assert all(row["l0"] <= 9 for row in witnesses)
+    # Two places, at each one gradient of all 120 examples to choose it and 40 to climb, shared by those who are judged.
+    judged = evidence.rows("all", "patch")
+    assert {row["gradients"] for row in judged} == {-(-2 * 41 * 120 // len(judged))}
+    assert all(row["forwards"] > row["gradients"] and row["queries"] == 0 for row in judged)
     tells_every_number(Bundle.open(evidence.path))

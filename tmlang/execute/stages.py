@@ -148,8 +148,9 @@ class StageRun:
         forwards = sum((s.job.oracle.spent for s in searched), zeros).tolist()
         gradients = sum((s.job.oracle.gradients for s in searched), zeros).tolist()
         flat = sum((s.job.oracle.zero_gradients for s in searched), zeros).tolist()
+        fitted, climbed = _fitting(searched, len(at))
         counts = zip(at, queries, forwards, gradients, flat, strict=True)
-        return tuple(Effort(q, f, g, z, share, maker.seed(i)) for i, q, f, g, z in counts)
+        return tuple(Effort(q, f + fitted, g + climbed, z, share, maker.seed(i)) for i, q, f, g, z in counts)
 
     def _lost(self, piece: Piece) -> tuple[Effort, ...]:
         """What a call cost that took its counts with it: under a limit, every query that was left."""
@@ -266,6 +267,14 @@ def _progressed(efforts: tuple[Effort, ...], outcomes: Sequence[Any]) -> tuple[E
     return tuple(
         replace(e, progressed=far) for e, far in zip(efforts, torch.stack(told).any(dim=0).tolist(), strict=True)
     )
+
+
+def _fitting(searched: Sequence[Searched], units: int) -> tuple[int, int]:
+    """Rows forwarded and back-propagated to fit a universal perturbation, each unit's share of them rounded up: they
+    were spent for all."""
+    fits = [s.job.fit.oracle for s in searched if s.job.fit is not None]
+    spent = (sum(int(o.spent.sum()) for o in fits), sum(int(o.gradients.sum()) for o in fits))
+    return -(-spent[0] // units), -(-spent[1] // units)
 
 
 def _restart(searched: Searched) -> None:
