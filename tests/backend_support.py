@@ -62,7 +62,9 @@ class Case:
     """Units of one model. ``x`` (N, *shape) float originals, ``y`` labels."""
 
     def __init__(self, network: nn.Module, space: Space, spec: Model, x: np.ndarray, y: Sequence[int]) -> None:
-        network.eval().requires_grad_(False)
+        network.eval()
+        for parameter in network.parameters():  # programs take no `requires_grad_` of their own
+            parameter.requires_grad_(False)
         self.space, self.spec = space, spec
         self.deployed = Deployed(spec, space, network, read=lambda _: b"")
         self.decide = Decision(spec)

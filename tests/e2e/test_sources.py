@@ -21,8 +21,9 @@ KINDS = {
 }
 EVALUATION = """
 evaluate alone of faint {
-  attack:  pgd = native.pgd(steps: 20)
-  seed:    0
+  attack:   pgd = native.pgd(steps: 20)
+  certify:  crown = auto_lirpa.crown()
+  seed:     0
 }
 """
 
@@ -53,7 +54,8 @@ def export(kind: str, folder: Path) -> None:
 def outcome(evidence: Evidence) -> dict[str, tuple[Any, ...]]:
     clean = {r["unit"]: r["clean_decision"] for r in evidence.rows("alone", "clean")}
     pgd = {r["unit"]: r["observed_failure"] for r in evidence.rows("alone", "pgd") if not r["projected"]}
-    return {unit: (decision, pgd.get(unit)) for unit, decision in clean.items()}
+    crown = {r["unit"]: r["verdict"] for r in evidence.rows("alone", "crown")}
+    return {unit: (decision, pgd.get(unit), crown.get(unit)) for unit, decision in clean.items()}
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +80,10 @@ def test_the_reference_is_torchs_own_decision(outcomes: dict[str, dict[str, tupl
 
     images = torch.tensor(load_digits().images / 16, dtype=torch.float32)[:, None]
     expected = {unit: int(network()(images[int(unit)][None]).argmax()) for unit in outcomes["torch"]}
-    assert {unit: decision for unit, (decision, _) in outcomes["torch"].items()} == expected
+    assert {unit: decision for unit, (decision, _, _) in outcomes["torch"].items()} == expected
     assert len(expected) == 90
-    assert any(failed for _, failed in outcomes["torch"].values())
+    assert any(failed for _, failed, _ in outcomes["torch"].values())
+    assert {proved for _, _, proved in outcomes["torch"].values()} >= {"certified", "unknown"}
 
 
 @pytest.mark.parametrize("kind", ["torchscript", "exported", "onnx"])

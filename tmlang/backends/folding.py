@@ -18,6 +18,7 @@ from tmlang.backends import steps as s
 from tmlang.backends.contract import BackendRefusal
 from tmlang.backends.decision import Decision
 from tmlang.backends.deployed import Deployed, external_layout, joined
+from tmlang.backends.programs import as_modules
 from tmlang.backends.steps import Layout
 from tmlang.meaning.models import Model
 from tmlang.meaning.spaces import Space
@@ -59,7 +60,12 @@ def fold(network: nn.Module, decide: Callable[[Tensor], Tensor], space: Space, x
     if not isinstance(network, Deployed) or not isinstance(decide, Decision):
         raise BackendRefusal("the attacked object is not a torch network that can be opened")
     front = _front(network, external_layout(space, decide.model.steps))
-    body = Body(front, _stripped(network.network)).double().eval()
+    with torch.no_grad():
+        z = x[:4].to(network.dtype)
+        for step in network.steps:
+            z = step(z)
+        plain = as_modules(network.network, z)
+    body = Body(front, _stripped(plain)).double().eval()
     for parameter in body.parameters():
         parameter.requires_grad_(False)
     matrix, offset = _affine(network, width=body(x[:1].double()).shape[1])
