@@ -15,6 +15,7 @@ from tmlang.meaning.evaluations import Claim, Measured, Module
 from tmlang.meaning.models import RejectWhen, Take, Truth
 from tmlang.meaning.threats import Access, Property
 from tmlang.meaning.values import Call, Symbol
+from tmlang.plan import codec
 from tmlang.plan.codec import FormError
 from tmlang.plan.ir import Cost, Plan
 from tmlang.plan.text import claim_identity, claim_meaning, plan_from_json, plan_hash, plan_json
@@ -176,5 +177,18 @@ def test_reading_names_what_is_wrong():
             plan_from_json(data)
     twice = json.loads(plan_json(WHOLE))
     twice["evaluations"].append(twice["evaluations"][0])
-    with pytest.raises(FormError):
+    with pytest.raises(FormError, match=r"reading(?!\?)"):
         plan_from_json(json.dumps(twice).encode())
+    other = json.loads(plan_json(WHOLE))
+    other["edition"] = "one"
+    with pytest.raises(FormError, match=r"plan\.edition"):
+        plan_from_json(json.dumps(other).encode())
+
+
+def test_a_plan_that_the_stack_does_not_hold_is_refused(monkeypatch):
+    def deep(*_):
+        raise RecursionError
+
+    monkeypatch.setattr(codec, "decode", deep)
+    with pytest.raises(FormError, match="nested too deeply"):
+        plan_from_json(plan_json(WHOLE))
