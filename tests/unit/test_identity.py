@@ -10,18 +10,20 @@ from typing import Any
 import pytest
 from audit_support import Rows, attack, evaluation, plan, run_of, threat
 
+from tmlang.audit.bundle import Bundle
 from tmlang.audit.identity import (
     checked_environment,
     checked_run,
     example_faults,
     identity_faults,
     lock_faults,
+    lock_of,
 )
 from tmlang.diagnostics.stop import Stop
 from tmlang.meaning.evaluations import Claim, Measured
 from tmlang.meaning.threats import Goal
 from tmlang.meaning.values import Artifact
-from tmlang.plan.lock import make_lock
+from tmlang.plan.lock import lock_json, make_lock
 from tmlang.plan.text import claim_identity, plan_hash
 
 CLAIMS = (Claim("first", Measured("survival", "e"), ">=", F(1, 2)), Claim("other", Measured("upper", "e"), "<=", F(1)))
@@ -68,6 +70,7 @@ NAMES = "artifacts, batch_size, code, examples, libraries, lock, models, plan, t
         ({"code": None}, "`models` and `code` are facts"),
         ({"models": {"net": None}}, "`models` and `code` are facts"),
         ({"models": {"net": {"a": []}}}, "`models` and `code` are facts"),
+        ({"models": {"net": {"a": "x", "b": []}}}, "`models` and `code` are facts"),
     ],
 )
 def test_a_run_of_another_form_is_refused(changes, said):
@@ -111,6 +114,7 @@ def test_an_environment_of_the_right_form_is_read():
         ({"date": "30.11.2026"}, "`date` is the day"),
         ({"date": "2026-11-30T10:00"}, "`date` is the day"),
         ({"date": "1 2026-11-30"}, "`date` is the day"),
+        ({"date": "2026-11-3"}, "`date` is the day"),
         ({"command": ["tmc", 1]}, "are texts"),
         ({"unfrozen": [None]}, "are texts"),
         ({"warnings": [{"code": "TM515"}]}, "a warning has a code and a message"),
@@ -196,6 +200,10 @@ def test_every_claim_of_the_statement_is_that_of_the_files():
         changed["claims"][1] = {**changed["claims"][1], name: "another"}
         assert faults(said=changed) == [SAYS + "claims"]
     assert faults(told={"claims": [{"status": "supported"}, {"status": "refuted"}]}) == [SAYS + "claims"]
+
+
+def test_a_claim_that_the_numbers_do_not_tell_is_missed():
+    assert faults(told={"claims": [{"status": "supported"}]}) == [SAYS + "claims"]
 
 
 # Examples ----------------------------------------------------------------------------------------------------------
@@ -289,6 +297,21 @@ def test_what_was_locked_is_what_ran():
 )
 def test_the_targets_are_those_that_were_locked(rows):
     assert held(rows=rows) == ["e: the targets are not those that were locked"]
+
+
+def test_targets_are_those_of_their_own_evaluation():
+    two = plan([evaluation(attack(), name=n, subject="t") for n in "ef"], [threat(goal=Goal("runner_up"))])
+    rows = [*CHOSEN, *Rows("f").clean("u", target=2).all]
+    lock = make_lock(two, {}, tuple(VERSIONS.items()), {"f": (("u", "2"),)})
+    assert held(whole=two, run={**HELD, "lock": lock.sha256}, lock=lock, rows=rows) == []
+
+
+def test_a_bundle_holds_the_lock_that_it_was_run_under_or_none(tmp_path):
+    bundle = Bundle.create(tmp_path / "b")
+    bundle.add_json("run.json", RUN)
+    assert lock_of(bundle) is None
+    bundle.add_bytes("lock.json", lock_json(LOCK))
+    assert lock_of(bundle) == LOCK
 
 
 def test_targets_are_read_from_clean_rows_of_their_evaluation():
