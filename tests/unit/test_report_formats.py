@@ -31,9 +31,10 @@ from tmlang.audit.bundle import Bundle
 from tmlang.audit.tally import tally_plan
 from tmlang.cli.main import main
 from tmlang.diagnostics.stop import Stop
-from tmlang.meaning.evaluations import Claim, Measured
+from tmlang.meaning.evaluations import Claim, Measured, Module
+from tmlang.meaning.models import Network, Truth
 from tmlang.meaning.threats import Access, Ball, Either, Goal, Rejected, Shift
-from tmlang.meaning.values import Call
+from tmlang.meaning.values import Artifact, Call
 from tmlang.report.compare import compare
 from tmlang.report.view import view_of
 from tmlang.report.write import FORMATS, write_beside
@@ -238,12 +239,21 @@ def test_equal_bundles_print_equal_bytes(tmp_path: Path) -> None:
 
 
 def hostile(path: Path) -> Bundle:
+    """A hostile text as claim, doc comment, warning, unit, message, class, file of data and of a network, source of the
+    labels, library and module."""
     claim = Claim(HOSTILE, Measured("survival", "e"), ">=", Fraction(1))
     whole = plan([evaluation(attack(), doc=HOSTILE)], [threat(doc=HOSTILE)], claims=(claim,))
     whole = replace(whole, warnings=(("TM999", HOSTILE),))
-    rows = Rows().clean(HOSTILE).attack(HOSTILE, outcome="error", message=HOSTILE)
+    (model,), (data,), file = whole.models, whole.data, Artifact(HOSTILE, "ab" * 32)
+    model = replace(model, classes=("0", HOSTILE, HOSTILE), network=Network("onnx", source=file))
+    data = replace(data, file=file, truth=Truth("published", HOSTILE), sampling=HOSTILE)
+    module = Module(HOSTILE, "ab" * 32)
+    whole = replace(whole, models=(model,), data=(data,), modules=(module,))
+    rows = Rows().clean(HOSTILE).attack(HOSTILE, outcome="error", message=HOSTILE).clean("u").attack("u", "a", "broken")
     bundle = make_bundle(path, whole, rows.all)
     bundle.add_text("spec/main.tm", HOSTILE)
+    run = bundle.json("run.json")
+    bundle.add_json("run.json", run | {"artifacts": {HOSTILE: HOSTILE}, "libraries": {HOSTILE: HOSTILE}})
     return bundle
 
 
@@ -257,6 +267,9 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
     data = json.loads(FORMATS["json"](view))
     assert data["claims"][0]["text"] == HOSTILE
     assert data["evaluations"][0]["examples"][0]["unit"] == HOSTILE
+    assert data["evaluations"][0]["failures"][0]["decision"] == HOSTILE
+    assert html.count("alert(1)") > 15
+    assert text.count("alert(1)") > 15
 
 
 def test_hostile_texts_stay_texts_in_pdf(tmp_path: Path) -> None:
