@@ -169,6 +169,8 @@ def run_of(whole: Plan, records: list[Record]) -> dict[str, Any]:
     examples = {n: list(dict.fromkeys(r.example for r in records if r.evaluation == n)) for n in names}
     hashes = {a.path: a.sha256 for a in artifacts(whole)}
     empty: dict[str, Any] = {"models": {}, "code": {}, "batch_size": {}, "libraries": {}}
+    backends = {"tmlang", *(stage.backend for e in whole.evaluations for stage in e.stages)}
+    empty["backends"] = dict.fromkeys(backends, "ab" * 32)
     return {"tmlang": "0", "plan": plan_hash(whole), "artifacts": hashes, "examples": examples, "lock": None, **empty}
 
 

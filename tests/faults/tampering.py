@@ -418,6 +418,19 @@ def environment(path: Path, random: Random) -> None:
     _edit_json(path, "environment.json", change)
 
 
+def code_hashes(path: Path, random: Random) -> None:
+    """The code of a backend left out of ``run.json``, added, or no hash."""
+
+    def change(told: Any) -> None:
+        hashes, kind = told["backends"], random.randrange(3)
+        if kind == 0:
+            hashes.pop(random.choice(sorted(hashes)))
+        else:
+            hashes["more" if kind == 1 else random.choice(sorted(hashes))] = "ab" * (32 if kind == 1 else 31)
+
+    _edit_json(path, "run.json", change)
+
+
 def spec_text(path: Path, random: Random) -> None:
     """The spec alone, in a way that means something else or cannot be read."""
     old, new = random.choice(
@@ -430,7 +443,7 @@ def spec_text(path: Path, random: Random) -> None:
 
 SEALED: tuple[Tamper, ...] = (
     double_key, numbers, counts, words, claim, examples, swapped_ids, dropped, doubled, row_value, candidate,
-    outputs, plan_value, statement, page, stray, environment, spec_text,
+    outputs, plan_value, statement, page, stray, environment, code_hashes, spec_text,
 )  # fmt: skip
 
 

@@ -49,7 +49,7 @@ def test_a_run_of_the_right_form_is_read():
     assert checked_run(full) is full
 
 
-NAMES = "artifacts, batch_size, code, examples, libraries, lock, models, plan, tmlang"
+NAMES = "artifacts, backends, batch_size, code, examples, libraries, lock, models, plan, tmlang"
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,8 @@ NAMES = "artifacts, batch_size, code, examples, libraries, lock, models, plan, t
         ({"lock": 1}, "`lock` a hash or null"),
         ({"libraries": {"numpy": 2}}, "`libraries` are versions"),
         ({"libraries": None}, "`libraries` are versions"),
+        ({"backends": None}, "`backends` are SHA-256"),
+        ({"backends": {"tmlang": "AB" * 32}}, "`backends` are SHA-256"),
         ({"tmlang": 1}, "`tmlang` is one"),
         ({"models": []}, "`models` and `code` are facts"),
         ({"code": None}, "`models` and `code` are facts"),

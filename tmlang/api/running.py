@@ -26,6 +26,7 @@ def run(
     trust_code: bool = False,
     locked: bool = False,
     batch_size: int | None = None,
+    reuse: Sequence[str | Path] = (),
     workers: int | None = None,
     example_timeout: float | None = None,
     memory: int | None = None,
@@ -34,6 +35,7 @@ def run(
     """Run a spec and give its evidence; the arguments are those of ``tmc run``, and so is the bundle that is written.
 
     ``out``: the folder of the bundle (``runs/NAME-…`` when ``None``); an equal run that was interrupted goes on there.
+    ``reuse``: bundles whose rows are taken where all that they depend on is the same.
     ``batch_size``: examples whose rows are committed together; no number depends on it.
     ``workers``, ``example_timeout`` (seconds), ``memory`` (MB): processes that call methods, and what a call may take.
     ``locked``: run only what the lock beside the spec describes (the spec must be a file then).
@@ -54,6 +56,7 @@ def run(
         where = None if out is None else Path(out)
         limits = Limits.of(workers, example_timeout, memory)
         options = replace(options, out=where, trust_code=trust_code, batch_size=batch_size, limits=limits)
+        options = replace(options, reuse=tuple(map(Path, reuse)))
         result = runner.run(whole, options, progress or in_notebook())
     except Stop as stopped:
         sources = {**front.sources, **read_sources(stopped.diagnostics)}

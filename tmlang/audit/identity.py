@@ -15,7 +15,9 @@ from tmlang.plan.lock import Lock, Targets, artifacts, lock_from_json
 from tmlang.plan.text import claim_identity, plan_hash
 
 Json = Mapping[str, Any]
-_RUN = frozenset({"artifacts", "batch_size", "code", "examples", "libraries", "lock", "models", "plan", "tmlang"})
+_RUN = frozenset(
+    {"artifacts", "backends", "batch_size", "code", "examples", "libraries", "lock", "models", "plan", "tmlang"}
+)
 
 
 def checked_run(run: Any) -> Json:
@@ -39,6 +41,8 @@ def _form_fault(run: Any) -> str | None:
         return "`artifacts` are hashes by path, and `lock` a hash or null"
     if not _texts(run["libraries"]) or not isinstance(run["tmlang"], str):
         return "`libraries` are versions by name, and `tmlang` is one"
+    if not _texts(run["backends"]) or not all(re.fullmatch("[0-9a-f]{64}", h) for h in run["backends"].values()):
+        return "`backends` are SHA-256 by name"
     if not all(isinstance(run[k], dict) for k in ("models", "code")) or not all(map(_facts, run["models"].values())):
         return "`models` and `code` are facts by the name of a model"
     return None
@@ -120,6 +124,8 @@ def identity_faults(plan: Plan, run: Json, predicate: Any, told: Json) -> Iterat
     own = plan_hash(plan)
     if run["plan"] != own:
         yield "run.json names another plan"
+    if run["backends"].keys() != {"tmlang", *(stage.backend for e in plan.evaluations for stage in e.stages)}:
+        yield "run.json has the code of other backends than the plan asks"
     for artifact in artifacts(plan):
         if artifact.sha256 is None:
             yield f'"{artifact.path}" has no hash in the plan, and a run writes down what it read'

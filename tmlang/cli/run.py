@@ -26,6 +26,8 @@ examples:
   tmc run spec.tm --out evidence         another folder; the same command goes on after Ctrl-C
   tmc run spec.tm --set eps=4/255        another value of a param; the claims are then not judged
   tmc run spec.tm --locked               only what spec.tm.lock describes
+  tmc run spec.tm --reuse runs/spec-0c1d2e
+                                         calls on which nothing changed are not made again
   tmc run spec.tm --workers 2 --example-timeout 60 --memory 4000
                                          methods run in two processes; what crashes, takes longer than a minute
                                          or wants more than 4 GB costs its own example and not the run
@@ -48,6 +50,14 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
     parser.add_argument("--trust-code", action="store_true", help="let the Python code and programs of the spec run")
     parser.add_argument("--locked", action="store_true", help="run only what the lock beside the spec describes")
     parser.add_argument("--batch-size", type=_positive, metavar="N", help="units whose rows are committed together")
+    parser.add_argument(
+        "--reuse",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="BUNDLE",
+        help="take what it has of calls on which nothing has changed",
+    )
     parser.add_argument("--max-bytes", type=_positive, metavar="N", help="greatest size of one file")
     parser.add_argument("--workers", type=_positive, metavar="N", help="call methods in N processes of their own")
     parser.add_argument("--example-timeout", type=_seconds, metavar="S", help="seconds that a call may take")
@@ -103,6 +113,7 @@ def _options(args: argparse.Namespace, options: RunOptions) -> RunOptions:
         out=args.out,
         trust_code=args.trust_code,
         batch_size=args.batch_size,
+        reuse=tuple(args.reuse),
         max_bytes=args.max_bytes or options.max_bytes,
     )
 

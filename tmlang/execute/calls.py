@@ -31,7 +31,7 @@ def call_size(model: nn.Module, x: torch.Tensor) -> int:
 
 def numbers(model: nn.Module, x: torch.Tensor) -> int:
     """How many numbers one more row of a forward pass makes, views included."""
-    made = []
+    made: list[int] = []
     with torch.random.fork_rng(devices=()), torch.no_grad():
         for rows in (x, torch.cat([x, x])):
             with _Counting() as counted:
@@ -42,8 +42,8 @@ def numbers(model: nn.Module, x: torch.Tensor) -> int:
 
 class _Counting(TorchDispatchMode):
     def __init__(self) -> None:
-        super().__init__()
-        self.made = 0
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.made: int = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))

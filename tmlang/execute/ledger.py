@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable
 
 from tmlang.audit.record import CLEAN_STAGE, Record
 from tmlang.audit.units import is_witness
@@ -45,11 +45,6 @@ class Ledger:
         """Units that any witness within the declared access broke."""
         return set().union(*self._broken.values())
 
-    def used(self, stage: str, repeat: int) -> Callable[[str], int]:
-        """The queries that other stages and repeats have spent on a unit so far (EVIDENCE.md section 4): a stage that
-        goes on starts from what it started from at first."""
-
-        def of(unit: str) -> int:
-            return sum(spent for key, spent in self._queries[unit].items() if key != (stage, repeat))
-
-        return of
+    def used(self, unit: str, before: Collection[tuple[str, int]]) -> int:
+        """The queries that these (stage, repeat) have spent on ``unit`` (EVIDENCE.md section 4)."""
+        return sum(spent for key, spent in self._queries[unit].items() if key in before)

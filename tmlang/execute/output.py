@@ -19,6 +19,7 @@ from tmlang.audit.record import Record
 from tmlang.base import canonical
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.diagnostics.stop import Stop, stop
+from tmlang.execute.code import code
 from tmlang.execute.isolation import Batch
 from tmlang.execute.world import World
 from tmlang.meaning.spaces import Space
@@ -50,6 +51,7 @@ def identity(
         "examples": {name: list(ids) for name, ids in examples.items()},
         "lock": lock and lock.sha256,
         "libraries": dict(installed(plan, world.capabilities)),
+        "backends": code(plan, world.capabilities),
     }
 
 
@@ -94,7 +96,7 @@ class RunFolder:
                 "TM824",
                 f"`{path}` holds another run",
                 notes=(f"it differs in {', '.join(differs)}",),
-                help="name another folder with --out; nothing was changed in this one",
+                help=f"name another folder with --out; --reuse {path} takes what is the same",
             )
         return cls(bundle if sealed else _with(bundle, first), sealed=sealed)
 

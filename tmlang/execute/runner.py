@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,16 +27,17 @@ from tmlang.diagnostics.model import Diagnostic
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.execute.allocator import keep_freed_memory
 from tmlang.execute.arena import Arena, make_arena
-from tmlang.execute.calls import call_size, calls
+from tmlang.execute.calls import call_size
 from tmlang.execute.guard import check_state, quiet, state_hash
 from tmlang.execute.isolation import Batch, Kept, Piece, answered
 from tmlang.execute.ledger import Ledger
-from tmlang.execute.output import RunFolder, environment, first_files, identity
+from tmlang.execute.output import RUN, RunFolder, environment, first_files, identity
 from tmlang.execute.progress import Progress, Silent
 from tmlang.execute.received import received
 from tmlang.execute.shifts import ShiftRun
 from tmlang.execute.sources.files import LIMIT
 from tmlang.execute.stages import StageRun
+from tmlang.execute.work import Earlier, Work
 from tmlang.execute.workers import Crew, Limits
 from tmlang.execute.world import World
 from tmlang.meaning.threats import Shift
@@ -44,7 +46,6 @@ from tmlang.plan.capability import Capabilities
 from tmlang.plan.invariants import declared_name
 from tmlang.plan.ir import EvaluationPlan, Plan, Stage
 from tmlang.plan.lock import Lock
-from tmlang.plan.passes import DROP_BROKEN
 from tmlang.plan.text import claim_identity, plan_hash
 
 _CALLERS: Mapping[str, type[StageRun]] = {"corrupt": ShiftRun}
@@ -56,9 +57,9 @@ INTERRUPTED = 130
 class RunOptions:
     """``out``: the folder of the bundle; ``None`` makes ``runs/<name>-<identity>``. ``sources``: the texts of the
     spec's files, which go into the bundle. ``batch_size``: units whose rows are committed together, at most those of a
-    call (``None``: these); no row depends on it. ``limits``: in how
-    many processes methods are called, and what a call may take. ``lock``: what the run is held to; it goes into the
-    bundle too."""
+    call (``None``: these); no row depends on it. ``limits``: in how many processes methods are called, and what a call
+    may take. ``lock``: what the run is held to; it goes into the bundle too. ``reuse``: bundles whose rows are taken
+    where all that they depend on is the same."""
 
     out: Path | None = None
     name: str = "run"
@@ -68,6 +69,7 @@ class RunOptions:
     limits: Limits = field(default_factory=Limits)
     sources: Mapping[str, str] = field(default_factory=dict)
     lock: Lock | None = None
+    reuse: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ class _Runner:
         self.world = World(plan, trust_code=options.trust_code, max_bytes=options.max_bytes)
         self.found: list[Diagnostic] = []
         self.records: list[Record] = []
+        self.reused: Counter[str] = Counter()
         self.folder: RunFolder | None = None
 
     @property
@@ -125,6 +128,7 @@ class _Runner:
         sizes = {a.evaluation.name: _call_size(a) for a in arenas}
         examples = {a.evaluation.name: a.examples() for a in arenas}
         named = identity(self.plan, self.world, sizes, examples, self.options.lock)
+        earlier = Earlier.open(self.options.reuse, self.world.capabilities)
         first = first_files(self.plan, self.options.sources, self.options.lock)
         folder = RunFolder.open(named, first, self.options.out, self.options.name)
         self.folder, self.records = folder, folder.bundle.records()
@@ -133,7 +137,7 @@ class _Runner:
             self.progress.say(f"{folder.path}: {done}")
         if not folder.sealed:
             for arena in arenas:
-                _Evaluation(self, arena, folder, sizes[arena.evaluation.name]).run()
+                _Evaluation(self, arena, folder, earlier).run()
         return self._close(arenas, folder)
 
     def _arena(self, name: str) -> Arena:
@@ -172,7 +176,7 @@ class _Runner:
         signs = masking.signs(self.plan, self.records)
         self.found += [*contradicted, *map(self._told, signs)]
         if not folder.sealed:
-            timing = {a.evaluation.name: _timing(a) for a in arenas}
+            timing = {a.evaluation.name: _timing(a) | {"reused": self.reused[a.evaluation.name]} for a in arenas}
             warnings = [{"code": d.code, "message": d.message} for d in self.found]
             files = {
                 "columns.json": summary(columns, judgements),
@@ -241,10 +245,12 @@ def _timing(arena: Arena) -> dict[str, Any]:
 class _Evaluation:
     """The stages of one evaluation, in order, over the units that are still worth it."""
 
-    def __init__(self, runner: _Runner, arena: Arena, folder: RunFolder, size: int) -> None:
-        self.runner, self.arena, self.folder, self.size = runner, arena, folder, size
+    def __init__(self, runner: _Runner, arena: Arena, folder: RunFolder, earlier: Earlier) -> None:
+        self.runner, self.arena, self.folder, self.earlier = runner, arena, folder, earlier
         self.evaluation = arena.evaluation
         self.ledger = Ledger(self.evaluation.name, runner.records)
+        run, known = folder.bundle.json(RUN), runner.world.capabilities
+        self.work = Work(runner.plan, run, self.evaluation, arena.clean_rows(), self.ledger, known)
         self.space = arena.sets.space
         limit = self.evaluation.stop_after
         self.deadline = None if limit is None else time.monotonic() + float(limit)
@@ -266,23 +272,26 @@ class _Evaluation:
 
     def _stage(self, stage: Stage, repeat: int) -> None:
         done = self.ledger.done(stage.label, repeat)
-        asked = calls(len(self.arena.units), self._active(stage, repeat), self.size)
-        left = [of_one for of_one in asked if any(self.arena.units[i].id not in done for i in of_one)]
+        calls = self.work.calls(stage, repeat)
+        left = [call for call in calls if any(self.arena.units[i].id not in done for i in call.at)]
+        taken = [self.earlier.batch(call, self.evaluation.name, self.space) for call in left]
         name = stage.id if self.evaluation.repeats == 1 else f"{stage.id} #{repeat + 1}"
-        self.runner.progress.stage(name, sum(map(len, left)))
-        if left:
-            used = self.ledger.used(stage.label, repeat)
-            pieces = [Piece(b, tuple(used(self.arena.units[i].id) for i in b)) for b in left]
-            with self._asked(stage, repeat, pieces) as found:
-                for piece, batch in zip(pieces, found, strict=True):
-                    self._committed(batch, done)
-                    self.runner.progress.advance(len(piece.at), self._standing())
+        self.runner.progress.stage(name, sum(len(call.at) for call in left))
+        pieces = [Piece(call.at, call.used) for call, batch in zip(left, taken, strict=True) if batch is None]
+        with self._asked(stage, repeat, pieces) as found:
+            for call, batch in zip(left, taken, strict=True):
+                self.runner.reused[self.evaluation.name] += 0 if batch is None else len(call.at)
+                self._committed(batch or next(found), done)
+                self.runner.progress.advance(len(call.at), self._standing())
         self._check_state(stage)
         self._failures(stage, repeat)
 
     @contextmanager
     def _asked(self, stage: Stage, repeat: int, pieces: Sequence[Piece]) -> Iterator[Iterator[Batch]]:
         """The rows of every piece, in order, from calls within this process or from workers."""
+        if not pieces:
+            yield iter(())
+            return
         limits, read = self.runner.options.limits, self.runner.world.files.read
         adapter, listen = _adapter(stage, self.runner.world.capabilities), self._listener(stage)
         handed = received(stage, repeat, self.arena, self.runner.world, self.folder.bundle, self.runner.records)
@@ -301,17 +310,6 @@ class _Evaluation:
         """Turns rows that were forwarded into units' worth of work, where the plan knows the passes of a unit."""
         passes, progress = stage.cost.forward, self.runner.progress
         return (lambda rows: progress.work(rows / passes)) if passes else None
-
-    def _active(self, stage: Stage, repeat: int) -> list[int]:
-        """Clean and correct units; without those that earlier stages broke, where the plan's passes allow that. A shift
-        is an average over all usable ones.
-
-        What this stage itself has committed does not count, so an interrupted stage makes the same calls again.
-        """
-        earlier = [s.label for s in self.evaluation.stages[: self.evaluation.stages.index(stage)]]
-        broken = self.ledger.broken(repeat, earlier) if DROP_BROKEN in self.evaluation.passes else set()
-        wanted = [i for i, u in enumerate(self.arena.units) if u.applicable and u.id not in broken]
-        return wanted if stage.role == "corrupt" else [i for i in wanted if self.arena.units[i].clean == "cc"]
 
     def _standing(self) -> int | None:
         """Correct units that nothing has broken yet; a shift breaks nothing."""

@@ -190,6 +190,10 @@ class Capabilities:
         self._files = {path.stem: path for path in sorted((folder or _MANIFESTS).glob("*.toml"))}
         self._read: dict[str, Backend] = {}
 
+    def manifest(self, name: str) -> Path:
+        """The file of a backend that there is."""
+        return self._files[name] if name in self._files else self._beside()[name]
+
     @property
     def names(self) -> tuple[str, ...]:
         """The backends of tmlang itself (or of the folder)."""
