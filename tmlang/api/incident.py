@@ -226,8 +226,8 @@ def _facts(bundle: Bundle, evaluation: EvaluationPlan, rows: Sequence[Record], k
 
 
 def judge(folder: Path, files: Path | None = None, *, trust_code: bool = False) -> Incident:
-    """What the model in ``folder``, or the one whose files lie in ``files``, makes of the kept inputs. Nothing is written
-    to either.
+    """What the model in ``folder``, or the one whose files lie in ``files``, makes of the kept inputs. It writes to
+    neither.
 
     Raises a ``Stop``: TM852 where ``folder`` keeps no incident or is not as it was kept.
     """
