@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import struct
 import zipfile
@@ -207,6 +208,12 @@ def test_every_command_takes_a_packed_bundle(run: Path, tmp_path: Path, capsys: 
     changed, original = tm.open(there).candidate(tm.open(there).rows[1])
     assert (changed - original).max() == 0.125
     assert tm.open(there).audit().faults == []
+
+
+def test_a_pipe_is_no_bundle(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(Stop, match="no folder and no packed bundle"):
+        Bundle.open(tmp_path / "pipe")
 
 
 def test_queries_need_files(run: Path, tmp_path: Path) -> None:

@@ -130,6 +130,19 @@ def issues(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Path, s
     return found
 
 
+def test_a_name_of_a_file_may_have_spaces(tmp_path: Path, issues: Callable[[Path, str], list[str]]) -> None:
+    shutil.copytree(ROOT / "specs" / "sensor", tmp_path / "s")
+    (tmp_path / "s" / "observations.csv").rename(tmp_path / "s" / "all ü #1 observations.csv")
+    text = (tmp_path / "s" / "sensor.tm").read_text().replace('"observations.csv"', '"all ü #1 observations.csv"')
+    (tmp_path / "s" / "sensor.tm").write_text(text)
+    run = tm.run(tmp_path / "s" / "sensor.tm", out=tmp_path / "run").path
+    assert "all ü #1 observations.csv" in {e["name"] for e in entities(run).values() if "name" in e}
+    assert issues(run, "process-run-crate-0.5") == []
+    import mlcroissant
+
+    assert not mlcroissant.Dataset(run / "croissant.json").metadata.issues.errors
+
+
 @pytest.mark.parametrize("profile", ["ro-crate-1.1", "process-run-crate-0.5"])
 def test_the_validator_finds_nothing(run: Path, issues: Callable[[Path, str], list[str]], profile: str) -> None:
     assert issues(run, profile) == []

@@ -73,7 +73,7 @@ def test_a_folder_of_pictures_and_side_files(tmp_path: Path) -> None:
     path = described(tmp_path, data=(PICTURES,))
     dataset = mlcroissant.Dataset(path)
     assert not dataset.metadata.issues.errors
-    kinds = {f["@id"]: f["@type"] for f in json.loads(path.read_text())["distribution"]}
+    kinds = {f["name"]: f["@type"] for f in json.loads(path.read_text())["distribution"]}
     assert kinds == {"pictures": "cr:FileSet", "labels.csv": "cr:FileObject", "ids.txt": "cr:FileObject"}
     rows = list(dataset.records("test_examples"))
     assert [(r["test_examples/example"], r["test_examples/label"]) for r in rows] == [("u", "0"), ("v", "")]
@@ -83,7 +83,7 @@ def test_the_other_library_would_find_something(tmp_path: Path) -> None:
     path = described(tmp_path, data=(replace(PICTURES, name="test"),))
     told = json.loads(path.read_text())
     del told["recordSet"][0]["field"][0]["dataType"]
-    del next(f for f in told["distribution"] if f["@id"] == "ids.txt")["contentUrl"]
+    del next(f for f in told["distribution"] if f["name"] == "ids.txt")["contentUrl"]
     path.write_text(json.dumps(told))
     with pytest.raises(mlcroissant.ValidationError, match="contentUrl"):
         mlcroissant.Dataset(path)

@@ -145,6 +145,19 @@ def test_what_does_not_follow_is_told(
         main(["report", str(path), "--out", str(tmp_path)])
 
 
+@pytest.mark.parametrize("name", ["", "..", "a/..", "nul\0l.tm", "/etc/passwd", "x" * 5000])
+def test_a_module_may_be_called_anything_and_leads_nowhere(folder: Path, tmp_path: Path, name: str) -> None:
+    def renamed(plan: Plan) -> Plan:
+        return replace(plan, modules=(replace(plan.modules[0], name=name),))
+
+    assert codes(forged(folder / "run", tmp_path / "run", plan=renamed)) == {"TM850"}
+
+    def another(plan: Plan) -> Plan:
+        return replace(plan, modules=(*plan.modules, replace(plan.modules[0], name=name)))
+
+    assert codes(forged(folder / "run", tmp_path / "more", plan=another)) == {"TM850"}
+
+
 # What cannot be told -------------------------------------------------------------------------------------------------
 
 

@@ -116,8 +116,12 @@ def _plan(whole: _Whole, found: Audit) -> None:
         found.faults += [Fault("TM850", f"`{name}` is no part of the plan") for name in whole.texts]
         found.unchecked.append(f"{_PLAN}: it names none")
         return
+    main = _SPEC + Path(_own(whole.plan)[0].name).name
+    if main not in whole.texts:
+        found.faults.append(Fault("TM850", f"the spec `{main}` is not in the bundle"))
+        return
     with TemporaryDirectory(prefix="tmc-") as folder:
-        front = _front(whole, Path(folder))
+        front = _front(whole, main, Path(folder))
         faults = list(_other_plan(front, whole, Path(folder)))
     if not faults:
         found.checked.append(f"{_PLAN}: made again from the spec in the bundle")
@@ -132,13 +136,13 @@ def _own(plan: Plan) -> list[Module]:
     return [m for m in plan.modules if not m.name.startswith("std.")]
 
 
-def _front(whole: _Whole, folder: Path) -> Front:
+def _front(whole: _Whole, main: str, folder: Path) -> Front:
     """The spec of the bundle, read as it was for the run; ``folder`` is empty and takes its files."""
     for name in whole.texts:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(whole.bundle.read_bytes(name))
     settings = {p.name: str(p.value) for p in whole.plan.parameters if p.changed}
-    return read_spec(str(folder / _SPEC / Path(_own(whole.plan)[0].name).name), settings)
+    return read_spec(str(folder / main), settings)
 
 
 def _other_plan(front: Front, whole: _Whole, folder: Path) -> Iterator[str]:
@@ -161,7 +165,7 @@ def _other_plan(front: Front, whole: _Whole, folder: Path) -> Iterator[str]:
 
 def _placed(plan: Plan, folder: Path) -> Plan:
     """With the spec's own files named by their place below ``folder``, that of the main one."""
-    own = {m: replace(m, name=normpath(relpath(m.name, folder))) for m in _own(plan)}
+    own = {m: replace(m, name=normpath(relpath(m.name or ".", folder))) for m in _own(plan)}
     return replace(plan, modules=tuple(own.get(m, m) for m in plan.modules))
 
 

@@ -85,7 +85,7 @@ class Bundle:
     @classmethod
     def open(cls, path: str | Path, *, sealed: bool = True) -> Bundle:
         """A bundle to be read, in its folder or packed; of a sealed one every hash is checked."""
-        if not Path(path).exists():
+        if not (Path(path).is_dir() or Path(path).is_file()):
             raise stop("TM840", f"there is no folder and no packed bundle `{path}`")
         bundle = cls(Path(path), writable=False)
         if sealed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 from tmlang.audit.bundle import CRATE, STATEMENT, Bundle
 from tmlang.audit.claims import formula
@@ -130,7 +131,7 @@ def _made(bundle: Bundle) -> Iterator[dict[str, Any]]:
 
 
 def _input(path: str) -> str:
-    return f"#input/{path}"
+    return f"#input/{quote(path)}"
 
 
 def _inputs(bundle: Bundle) -> Iterator[dict[str, Any]]:

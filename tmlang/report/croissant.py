@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.record import CLEAN_STAGE
@@ -65,7 +66,7 @@ def croissant(bundle: Bundle) -> bytes:
             "description": " ".join(_described(d) for d in plan.data) or "The run used no data.",
             "license": "not stated",
             "url": f"urn:sha256:{plan.data[0].file.sha256}" if plan.data else "urn:tmlang:no-data",
-            "distribution": [_file(a, d) for a, d in _files(plan)],
+            "distribution": [_file(n, a, d) for n, (a, d) in enumerate(_files(plan), 1)],
             "recordSet": [_examples(bundle, plan, data, own[0]) for data, own in used if own],
         }
     )
@@ -95,16 +96,17 @@ def _files(plan: Plan) -> Iterator[tuple[Artifact, Data]]:
                 yield artifact, data
 
 
-def _file(artifact: Artifact, data: Data) -> dict[str, Any]:
+def _file(n: int, artifact: Artifact, data: Data) -> dict[str, Any]:
+    """The ``n``-th file; an ``@id`` may hold no spaces, not even escaped ones, so it is no path."""
     ending = artifact.path.rpartition(".")[2]
-    told = {"@id": artifact.path, "name": artifact.path, "description": f"of {data.name}, beside the spec"}
+    told = {"@id": f"file-{n}", "name": artifact.path, "description": f"of {data.name}, beside the spec"}
     if data.read.path == ("folder",) and artifact == data.file:
         listing = f"a folder; the SHA-256 of its listing is {artifact.sha256}"
         pictures = {"includes": f"{artifact.path}/**", "encodingFormat": "image/*"}
         return {**told, "@type": "cr:FileSet", "description": listing, **pictures}
     kind = _KINDS.get(ending, "application/octet-stream")
     return {
-        **told, "@type": "cr:FileObject", "contentUrl": artifact.path, "encodingFormat": kind,
+        **told, "@type": "cr:FileObject", "contentUrl": quote(artifact.path), "encodingFormat": kind,
         "sha256": artifact.sha256,
     }  # fmt: skip
 
