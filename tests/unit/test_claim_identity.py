@@ -11,14 +11,14 @@ from hashlib import sha256
 import pytest
 from audit_support import attack, evaluation, plan, threat
 
-from tmlang.meaning.evaluations import Claim, Measured, Module
+from tmlang.meaning.evaluations import Claim, Measured, Module, Parameter
 from tmlang.meaning.models import RejectWhen, Take, Truth
 from tmlang.meaning.threats import Access, Property
 from tmlang.meaning.values import Call, Symbol
 from tmlang.plan import codec
 from tmlang.plan.codec import FormError
 from tmlang.plan.ir import Cost, Plan
-from tmlang.plan.text import claim_identity, claim_meaning, plan_from_json, plan_hash, plan_json
+from tmlang.plan.text import claim_identity, claim_meaning, plan_from_json, plan_hash, plan_json, plan_schema
 
 CLAIM = Claim("robust", Measured("survival", "e"), ">=", F(1, 2))
 
@@ -118,6 +118,7 @@ WORDS: list[Callable[[Plan], Plan]] = [
     lambda p: replace(p, subjects=tuple(replace(s, doc="a story") for s in p.subjects)),
     lambda p: replace(p, evaluations=tuple(replace(e, doc="a story", passes=("x",)) for e in p.evaluations)),
     lambda p: replace(p, claims=()),
+    lambda p: replace(p, parameters=(Parameter("eps", F(1)),)),
     lambda p: replace(p, figures=(Call(("bar",)),)),
     lambda p: replace(p, warnings=(("TM515", "weak"),)),
     lambda p: replace(p, evaluations=tuple(replace(e, stages=estimated(e.stages)) for e in p.evaluations)),
@@ -147,6 +148,8 @@ def test_both_sides_and_a_baseline_are_read():
         for kind, name in (("models", "unused_model"), ("evaluations", "f"), ("models", "net")):
             assert claim_identity(changed(kind, name), claim) != mine
         assert claim_identity(changed("models", "for_property"), claim) == mine
+    number = replace(based, left=Measured("mce", "e", (("baseline", F(1)),)))
+    assert claim_identity(changed("evaluations", "f"), number) == claim_identity(WHOLE, number)
     plain = replace(based, left=Measured("mce", "e", (("at", Symbol("f")),)))
     assert claim_identity(changed("evaluations", "f"), plain) == claim_identity(WHOLE, plain)
 
@@ -169,6 +172,11 @@ def test_the_hash_of_a_plan_is_of_its_json_without_the_texts_of_its_modules():
     assert plan_hash(laid_out) == plan_hash(WHOLE) == sha256(plan_json(WHOLE)).hexdigest()
     assert plan_json(laid_out) != plan_json(WHOLE)
     assert plan_hash(changed("evaluations", "f")) != plan_hash(WHOLE)
+
+
+def test_the_schema_has_a_title_and_a_plan_a_folder():
+    assert plan_schema()["title"] == "tmlang plan"
+    assert plan_from_json(plan_json(WHOLE)).root == "."
 
 
 def test_reading_names_what_is_wrong():

@@ -25,7 +25,7 @@ UNION = Either((Ball("linf", "px", F(1, 8)), Ball("l2", "px", F(1))), ("flat", "
 
 def test_rows_of_another_evaluation_are_none_of_this_one():
     own = Rows().clean("u").attack("u").proof("u", margin=1.0, gap=0.1)
-    other = Rows("f").clean("u").attack("u", outcome="broken").proof("u", margin=1.0).clean("v")
+    other = Rows("f").clean("u").attack("u", outcome="broken").proof("u", gap=None).clean("v")
     alone, among = tally(BOTH, threat(), own.all), tally(BOTH, threat(), own.all + other.all)
     assert alone == among
     assert alone.get("certified").note == ""
