@@ -173,7 +173,10 @@ WEAK = {
 }
 """White-box methods of which only some success is expected, and why."""
 
-RARE = {"foolbox.LinfRepeatedAdditiveUniformNoiseAttack", "native.random", "art.ThresholdAttack"}
+ALONE = {"native.exhaustive_coordinates"}
+"""Methods that change one coordinate, by which few units fail."""
+
+RARE = {"foolbox.LinfRepeatedAdditiveUniformNoiseAttack", "native.random", "art.ThresholdAttack"} | ALONE
 """Methods that offer failures alone, and find none at these radii."""
 
 NEAREST = {"torchattacks.FAB", "native.fab_targeted"}
@@ -251,7 +254,7 @@ def fitting(row: Method) -> list[str]:
 
 def expected(path: str, strong: float, some: float) -> float:
     """``strong`` of methods that follow gradients to the failure, ``some`` of all others that ask the model at all."""
-    if method(path).access == "nothing":
+    if method(path).access == "nothing" or path in ALONE:
         return 0
     return strong if method(path).access == "white_box" and path not in WEAK else some
 

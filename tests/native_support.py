@@ -23,6 +23,7 @@ ADAPTERS = {
         "random",
         "patch_pgd",
         "decision_search",
+        "exhaustive_coordinates",
         "enumerate",
     )
 }

@@ -12,6 +12,7 @@ import pytest
 import torch
 from backend_support import Case, digits, method, model, threat, unit_box
 from conformance_support import (
+    ALONE,
     CASES,
     COPIES,
     FAR,
@@ -171,7 +172,7 @@ def test_bytes_stay_bytes(path: str) -> None:
     x = case.x.round() if case.space.cells[0].high == 255 else (case.x * 16).round() * 15
     whole = Case(case.deployed.network, levels, case.spec, x, case.y.tolist())
     found = watched(path, whole, threat("linf", 10))
-    assert found.candidates.offered.any()
+    assert found.candidates.offered.any() or path in ALONE
     assert torch.equal(found.candidates.x, found.candidates.x.round())
     assert found.inside
 
@@ -183,7 +184,7 @@ def test_unions_and_intersections(path: str) -> None:
     for allow in (Either(balls, ("flat", "round")), Both(balls)):
         found = watched(path, CASES[home(path)](), threat(allow=allow))
         assert found.candidates.errors == (None,) * 8
-        assert found.candidates.offered.any()
+        assert found.candidates.offered.any() or path in ALONE
         assert found.inside
 
 

@@ -130,7 +130,7 @@ def _giving_way(
     other = np.where(source.random(len(given)) < 0.5, lower[given], upper[given])
     bases = np.repeat(own[None], len(given), axis=0)
     bases[np.arange(len(given)), given] = np.where(own[given] != start[given], start[given], other)
-    return _one_of_each(sets, bases, given)
+    return one_of_each(sets, bases, given)
 
 
 def _changed_once(
@@ -144,10 +144,10 @@ def _changed_once(
     changed = np.tile(moving, len(ways))
     tried = np.repeat(own[None], len(changed), axis=0)
     tried[np.arange(len(tried)), changed] = np.concatenate(ways)
-    return _one_of_each(sets, tried, changed)
+    return one_of_each(sets, tried, changed)
 
 
-def _one_of_each(sets: ThreatSet, tried: Values, changed: NDArray[np.intp]) -> Values:
+def one_of_each(sets: ThreatSet, tried: Values, changed: NDArray[np.intp]) -> Values:
     """In a one-hot group the feature that changes becomes the one that is chosen."""
     for group in sets.space.one_hot:
         at = np.array([sets.space.features.index(name) for name in group])
