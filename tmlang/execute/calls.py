@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 UNITS = 512
 """Units of a call at most."""
@@ -30,7 +30,7 @@ def call_size(model: nn.Module, x: torch.Tensor) -> int:
 
 
 def numbers(model: nn.Module, x: torch.Tensor) -> int:
-    """How many numbers one more row of a forward pass makes, views included."""
+    """How many numbers one more row of a forward pass makes, views included; none of those inside of TorchScript."""
     made: list[int] = []
     with torch.random.fork_rng(devices=()), torch.no_grad():
         for rows in (x, torch.cat([x, x])):
@@ -40,12 +40,12 @@ def numbers(model: nn.Module, x: torch.Tensor) -> int:
     return made[1] - made[0]
 
 
-class _Counting(TorchDispatchMode):
+class _Counting(TorchFunctionMode):
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.made: int = 0
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         for one in out if isinstance(out, (tuple, list)) else (out,):
             if isinstance(one, torch.Tensor):
