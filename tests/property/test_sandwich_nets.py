@@ -168,6 +168,30 @@ def no_certificate_is_broken(paths: Sequence[str], seed: int) -> dict[tuple[str,
     return {(path, kind): sum(proved) for path, proved in said.items()}
 
 
+def no_output_leaves_its_bounds(paths: Sequence[str], seed: int) -> None:
+    """Scores at corners, uniform points and the corner to which each score rises and falls from the original."""
+    kind, case, radius = random_case(seed)
+    job = case.job(threat(radius=radius))
+    low, high = torch.from_numpy(job.sets.lower), torch.from_numpy(job.sets.upper)
+    x = job.x.clone().requires_grad_()
+    slopes = [torch.autograd.grad(s.sum(), x, retain_graph=True)[0] for s in case.deployed(x).unbind(dim=1)]
+    ends = torch.stack([torch.where(side * s > 0, high, low) for s in slopes for side in (1, -1)])
+    corners = torch.where(torch.rand(24, *low.shape) < 0.5, low, high)
+    points = torch.cat([job.x[None], ends, corners, low + (high - low) * torch.rand(24, *low.shape)])
+    with torch.no_grad():
+        scores = case.deployed(points.flatten(0, 1)).reshape(*points.shape[:2], 3).double().numpy()
+    for path in paths:
+        if (path, kind) not in REFUSED:
+            adapter, arguments = asked(path)
+            found = adapter.certify(replace(job, arguments=arguments | {"outputs": True}))
+            for i, bounds in enumerate(found.outputs):
+                assert bounds.fault(3) is None
+                assert (scores[:, i] >= bounds.lower - found.gap).all(), (path, seed, kind)
+                assert (scores[:, i] <= bounds.upper + found.gap).all(), (path, seed, kind)
+                lead = scores[:, i, case.y[i]][:, None] - scores[:, i]
+                assert (lead >= bounds.margins - found.gap).all(), (path, seed, kind)
+
+
 def planted(seed: int) -> Case:
     """A net of the seed's kind plus a bump of one neuron at a corner of the set, where the other class wins."""
     rng = np.random.default_rng(seed)
@@ -213,6 +237,13 @@ def test_two_thousand_random_nets() -> None:
     for path in QUICK:
         some = [certified[path, kind] for kind in KINDS if (path, kind) not in REFUSED]
         assert any(some) if path == "auto_lirpa.ibp" else all(some), (path, some)
+
+
+@pytest.mark.usefixtures("graphs")
+@pytest.mark.parametrize("nets", [21, pytest.param(NETS // 40, marks=[pytest.mark.nightly, pytest.mark.timeout(7200)])])
+def test_outputs_of_random_nets(nets: int) -> None:
+    for seed in range(nets):
+        no_output_leaves_its_bounds(QUICK if seed % 20 else BOUNDS, seed)
 
 
 @pytest.mark.nightly

@@ -118,7 +118,7 @@ def pinned_intervals(m: Material) -> tuple[Figure, str]:
     units = _pinned(m, next(iter(found.values())))
     stages = list(found)[: len(_STAGES)]
     height = 1.1 + 0.24 * min(len(m.model.classes), 40)
-    figure = Figure(figsize=(2.6 * len(units) + 0.9, height), layout="constrained")
+    figure = Figure(figsize=(max(6.4, 2.6 * len(units) + 0.9), height), layout="constrained")
     panels = figure.subplots(1, len(units), squeeze=False, sharey=True)[0]
     for axes, (unit, why) in zip(panels, units, strict=True):
         label = next(of_stage[unit].label for of_stage in found.values() if unit in of_stage)
@@ -139,7 +139,7 @@ def pinned_intervals(m: Material) -> tuple[Figure, str]:
     handles += [Line2D([], [], color=INK, linewidth=2), Patch(color=PROVED, alpha=0.16)]
     figure.legend(handles, [*(f"proved by {s}" for s in stages), "seen", "label"], loc="outside upper center", ncols=4)
     said = "; ".join(f"{unit}: {why}, {_excluded(found[stages[0]].get(unit))}" for unit, why in units)
-    return figure, f"{said}. The others are told apart, if at all, by the bound of the difference alone"
+    return figure, f"{said}; others are told apart, if at all, by the bound of the difference"
 
 
 def _intervals(axes: Axes, b: OutputBounds, shift: float, height: float, stage: int) -> None:
