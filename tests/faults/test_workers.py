@@ -135,6 +135,29 @@ def test_a_hang_ends_within_two_seconds_of_its_limit(runs: Runs) -> None:
     assert runs.row("0", "bad").status == "timeout"
 
 
+def test_a_hang_ends_at_its_limit_also_while_the_run_is_busy(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is kept from looking for two seconds more; the call writes down that it lives."""
+
+    def late(pipes: Any, timeout: float | None) -> list[Any]:
+        time.sleep((timeout or 0.0) + 2)
+        return wait(pipes, 0)
+
+    def search(_: Job) -> Candidates:
+        began, lives = time.monotonic(), runs.folder / str(os.getpid())
+        while True:
+            lives.write_text(str(time.monotonic() - began))
+            time.sleep(0.01)
+
+    monkeypatch.setattr(workers_module, "wait", late)
+    made = plan(runs.folder, data(runs.folder, X[:1], Y[:1]), [stage("bad")])
+    runs(made, limits=Limits(1, seconds=0.5), bad=search)
+    row = runs.row("0", "bad")
+    assert (row.status, row.message) == ("timeout", "no answer within 0.5 s: the process was killed")
+    lived = [float(f.read_text() or 0) for f in runs.folder.glob("[0-9]*")]
+    assert len(lived) == 2  # asked twice
+    assert 0.2 < max(lived) < 0.5 + 1
+
+
 @pytest.mark.parametrize(("act", "status"), [(lambda: None, "valid"), (segfault, "crashed")])
 def test_what_came_while_the_run_itself_was_late_is_no_timeout(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, act: Any, status: str

@@ -166,8 +166,7 @@ class Crew:
                 found.append((task, self._received(worker)))
             elif late:
                 self._end(worker)
-                said = f"no answer within {self.limits.seconds:g} s: the process was killed"
-                found.append((task, Fault("timeout", said)))
+                found.append((task, self._too_long()))
         return found
 
     def _received(self, worker: _Worker) -> Batch | Fault:
@@ -193,10 +192,15 @@ class Crew:
         worker.process.join(_DYING)
         code = worker.process.exitcode
         self._end(worker)
+        if code == -signal.SIGALRM and self.limits.seconds is not None:
+            return self._too_long()
         if code == -signal.SIGKILL:
             return Fault("oom", "the process was killed from outside, as a system does that is out of memory")
         how = f"by {signal.Signals(-code).name}" if code is not None and code < 0 else f"with exit code {code}"
         return Fault("crashed", f"the process ended {how}")
+
+    def _too_long(self) -> Fault:
+        return Fault("timeout", f"no answer within {self.limits.seconds:g} s: the process was killed")
 
     def _end(self, worker: _Worker) -> None:
         """Make sure that a worker is gone."""
@@ -217,9 +221,7 @@ class Crew:
 
     def _fork(self) -> _Worker:
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(
-            target=_serve, args=(theirs, self.run, self.limits.megabytes, self.check), daemon=True
-        )
+        process = self._context.Process(target=_serve, args=(theirs, self.run, self.limits, self.check), daemon=True)
         process.start()
         theirs.close()
         worker = _Worker(process, ours)
@@ -243,19 +245,24 @@ def _going() -> contextlib.suppress:
 # --- in the worker ----------------------------------------------------------------------------------------------------
 
 
-def _serve(pipe: Connection, run: StageRun, megabytes: int | None, check: Callable[[], None]) -> None:
+def _serve(pipe: Connection, run: StageRun, limits: Limits, check: Callable[[], None]) -> None:
     """Answer pieces until there is none."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its workers
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     torch.set_num_threads(1)
-    if megabytes is not None:
-        _limit_memory(megabytes)
+    if limits.megabytes is not None:
+        _limit_memory(limits.megabytes)
     while True:
         try:
             piece: Piece | None = pipe.recv()
         except EOFError:
             return
-        pipe.send(_outcome(check if piece is None else partial(run.ask, piece), run))
+        # The system ends a call that takes too long, also while the run itself is busy or kept waiting.
+        signal.setitimer(signal.ITIMER_REAL, 0.0 if piece is None else limits.seconds or 0.0)
+        outcome = _outcome(check if piece is None else partial(run.ask, piece), run)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        pipe.send(outcome)
 
 
 def _outcome(call: Callable[[], Batch | Fault | None], run: StageRun) -> Outcome:
