@@ -10,6 +10,24 @@ suite autoattack_standard(version in {"0.1"}) {
   attack:  square = native.square(queries: 5000, restarts: 1, p_init: 4/5)
 }
 
+## AutoAttack, plus: the preset `plus` of its authors' code, which adds DLR and FAB without targets, and five restarts of
+## those that have no target. It needs four classes or more.
+suite autoattack_plus(version in {"0.1"}) {
+  attack:  apgd_ce = native.apgd(loss: ce, steps: 100, restarts: 5)
+  attack:  apgd_dlr = native.apgd(loss: dlr, steps: 100, restarts: 5)
+  attack:  fab = torchattacks.FAB(steps: 100, n_restarts: 5)
+  attack:  square = native.square(queries: 5000, restarts: 1, p_init: 4/5)
+  attack:  apgd_t = native.apgd_targeted(steps: 100, restarts: 1, targets: 9)
+  attack:  fab_t = native.fab_targeted(steps: 100, restarts: 1, targets: 9)
+}
+
+## AutoAttack, rand: the preset of its authors' code for models that draw, each gradient the mean of twenty passes. It
+## needs three classes or more.
+suite autoattack_rand(version in {"0.1"}) {
+  attack:  apgd_ce = native.apgd(loss: ce, steps: 100, restarts: 1) through expectation(draws: 20)
+  attack:  apgd_dlr = native.apgd(loss: dlr, steps: 100, restarts: 1) through expectation(draws: 20)
+}
+
 ## For a first look, and for two or three classes: two losses and no more. What survives it says little.
 suite fast(steps = 20) {
   attack:  apgd_ce = native.apgd(loss: ce, steps: steps, restarts: 1)

@@ -70,7 +70,7 @@ def test_a_suite_of_the_library(name: str) -> None:
         space="rgb32", module="threats", name="cifar_linf, cifar_scores, cifar_nearest", classes="classes(10)"
     )
     threat = {"black_box": "cifar_scores", "minimal_distance": "cifar_nearest"}.get(name, "cifar_linf")
-    args = '(version: "0.1")' if name == "autoattack_standard" else "()"
+    args = '(version: "0.1")' if name.startswith("autoattack") else "()"
     evaluate = f"evaluate e of {threat}(net: net, images: images) {{\n  suite:  {name}{args}\n  seed:   0\n}}\n"
     assert said(text.replace("use std.threats", f"use std.suites ({name})\nuse std.threats") + evaluate) == []
 
@@ -91,6 +91,51 @@ def test_the_standard_suite_is_the_published_one() -> None:
         ("square", "native.square", {"queries": F(5000), "restarts": F(1), "p_init": F(4, 5)}),
     ]
     assert [c for c, _ in said(text + evaluate.replace("VERSION", '"0.2"'))] == ["TM211"]
+
+
+PRESETS = {
+    "autoattack_plus": [
+        ("native.apgd", {"steps": F(100), "restarts": F(5)}, ""),
+        ("native.apgd", {"steps": F(100), "restarts": F(5)}, ""),
+        ("torchattacks.FAB", {"steps": F(100), "n_restarts": F(5)}, ""),
+        ("native.square", {"queries": F(5000), "restarts": F(1), "p_init": F(4, 5)}, ""),
+        ("native.apgd_targeted", {"steps": F(100), "restarts": F(1), "targets": F(9)}, ""),
+        ("native.fab_targeted", {"steps": F(100), "restarts": F(1), "targets": F(9)}, ""),
+    ],
+    "autoattack_rand": [("native.apgd", {"steps": F(100), "restarts": F(1)}, "expectation")] * 2,
+}
+"""The other presets of the authors' code: restarts of what has no target, and twenty passes a gradient."""
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_other_presets_are_those_of_its_code(name: str) -> None:
+    text = USES.format(space="rgb32", module="threats", name="cifar_linf", classes="classes(10)")
+    text = text.replace("use std.threats", f"use std.suites ({name})\nuse std.threats")
+    evaluate = f'evaluate e of cifar_linf(net: net, images: images) {{ suite: {name}(version: "0.1") seed: 0 }}\n'
+    program = check(Source("spec.tm", text + evaluate)).program
+    assert program is not None
+    stages = program.evaluations[0].stages
+    made = [(s.call.name, {n: v for n, v in s.call.args if n != "loss"}, s.through) for s in stages]
+    assert [(n, a, t.name if t else "") for n, a, t in made] == PRESETS[name]
+    assert [dict(t.args) for _, _, t in made if t] == [{"draws": F(20)} for _, _, t in made if t]
+    assert {str(v) for s in stages[:2] for n, v in s.call.args if n == "loss"} == {
+        "Symbol(name='ce')",
+        "Symbol(name='dlr')",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "classes"), [("autoattack_standard", 3), ("autoattack_plus", 3), ("autoattack_rand", 2)]
+)
+def test_too_few_classes_for_a_loss_are_said(name: str, classes: int) -> None:
+    """DLR needs three classes, and four with a target: nothing is put in its place unless the spec does."""
+    text = USES.format(space="rgb32", module="threats", name="cifar_linf", classes=f"classes({classes})")
+    text = text.replace("use std.threats", f"use std.suites ({name})\nuse std.threats")
+    evaluate = f'evaluate e of cifar_linf(net: net, images: images) {{ suite: {name}(version: "0.1") seed: 0 }}\n'
+    assert {c for c, _ in said(text + evaluate)} == {"TM511"}
+    more = USES.format(space="rgb32", module="threats", name="cifar_linf", classes=f"classes({classes + 1})")
+    more = more.replace("use std.threats", f"use std.suites ({name})\nuse std.threats")
+    assert "TM511" not in {c for c, _ in said(more + evaluate)}
 
 
 def test_a_radius_outside_the_range_of_its_threat() -> None:

@@ -18,6 +18,7 @@ from tmlang.audit.consistency import row_faults
 from tmlang.audit.tally import tally, tally_plan
 from tmlang.audit.verify import audit
 from tmlang.backends.contract import BackendRefusal
+from tmlang.backends.loading import load
 from tmlang.meaning.evaluations import Claim, Measured
 from tmlang.meaning.models import Randomness, Step, Take
 from tmlang.meaning.threats import Shift
@@ -72,6 +73,14 @@ def numbers(runs: Runs, act: Change, **changes: Any) -> dict[str, Any]:
     runs.toys["drift"] = Drift(act)  # type: ignore[assignment]
     columns = runs(shifted(runs.folder, **changes), batch=changes.pop("batch", None)).columns["s"]
     return {c.name: (c.low, c.high) for c in columns.columns}
+
+
+def test_a_published_set_is_taken_as_it_is(runs: Runs) -> None:
+    """The data are the changed inputs: three of four are decided right, clean and corrupted alike."""
+    runs.toys["drift"] = load("native", "as_published")  # type: ignore[assignment]
+    columns = {c.name: (c.low, c.high) for c in runs(shifted(runs.folder)).columns["s"].columns}
+    assert columns["corrupted_accuracy"] == columns["clean_accuracy"] == (F(3, 4), F(3, 4))
+    assert columns["coverage"] == (1, 1)
 
 
 def test_every_example_is_changed_and_counted(runs: Runs) -> None:
