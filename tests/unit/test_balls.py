@@ -107,6 +107,7 @@ def placed(stamp, shape, axes):
 
 
 STAMPS = [np.ones((1, 1), bool), np.ones((2, 3), bool), np.ones((3, 1), bool), np.array([[1, 0], [1, 1]], bool)]
+STAMPS += [np.array([[1, 1], [1, 0]], bool), np.array([[1, 1], [0, 1], [0, 1]], bool)]
 
 
 @pytest.mark.parametrize(("shape", "axes"), LAYOUTS)
@@ -119,6 +120,8 @@ def test_a_patch_holds_what_some_placement_covers(shape, axes, stamp):
     draw = np.random.default_rng(len(shape))
     rows = [covered & (draw.random(shape) < share) for _, covered in places for share in (0.3, 0.8, 1)]
     rows += [draw.random(shape) < share for share in (0.05, 0.1, 0.2) for _ in range(20)]
+    pairs = itertools.combinations(range(int(np.prod(shape))), 2)
+    rows += [np.isin(np.arange(np.prod(shape)), pair).reshape(shape) for pair in pairs]
     x = np.array(rows)
     expected = [any(not (row & ~covered).any() for _, covered in places) for row in x]
     assert ball.holds(change(space, np.zeros(shape), x.reshape(len(x), *shape))).tolist() == expected

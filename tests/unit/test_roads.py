@@ -45,6 +45,7 @@ def test_two_targets_of_an_example(each):
         rows.proof("x->1", "c").proof("x->2", "c", "unknown" if first == "none" else "certified")
         found = both_roads(FULL, t, rows.all)
         broken = {"near", "far", "unsized"}
+        assert [(label, c.name) for label, c in found.alone] == [("a", "found_alone"), ("b", "found_alone")]
         both = (first in broken) + (second in broken)
         expected = {"any": both > 0, "all": both == 2, "apart": both}[each]
         assert found.counts.broken == int(expected) + (second in broken)

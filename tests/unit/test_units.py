@@ -18,10 +18,12 @@ from tmlang.audit.units import (
     branch_names,
     claims_certificate,
     group,
+    in_real_arithmetic,
     is_denial,
     is_estimate,
     is_witness,
     join_targets,
+    of_the_object,
     own_radius,
     proof_stages,
     stage_label,
@@ -94,6 +96,21 @@ def test_what_a_row_is():
 def test_a_certificate_needs_a_margin_above_its_gap(verdict, margin, gap, claims):
     (clean,) = u().all
     assert claims_certificate(replace(clean, verdict=verdict, margin=margin, gap=gap)) is claims
+
+
+@pytest.mark.parametrize(
+    ("verdict", "gap", "kind", "real"),
+    [
+        ("certified", None, None, True), ("certified", None, "none", True), ("certified", 0.5, "none", True),
+        ("certified", 0.5, "proved", False), ("certified", 0.5, "assumed", False), ("unknown", None, "none", False),
+        (None, None, None, False),
+    ],
+)  # fmt: skip
+def test_a_certificate_without_a_gap_is_of_real_arithmetic(verdict, gap, kind, real):
+    (clean,) = u().all
+    row = replace(clean, verdict=verdict, gap=gap, gap_kind=kind)
+    assert in_real_arithmetic(row) is real
+    assert of_the_object([clean, row]) == [clean, replace(row, verdict="unknown") if real else row]
 
 
 def test_nature_and_single_draws_only_estimate():

@@ -288,7 +288,7 @@ def _alone_columns(reader: Reader, units: Sequence[Unit], k: Counts) -> tuple[tu
         one = broke if len(broke) == 1 else []
         for label in one if broke else waits:
             may[label] += 1
-            sure[label] += broke == [label] and not waits
+            sure[label] += not waits
     return tuple(
         (label, column("found_alone", sure[label], may[label] + k.cu, k.cc + k.cu, *gaps))
         for label in sure
