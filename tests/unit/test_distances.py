@@ -111,6 +111,20 @@ def test_lengths_are_of_what_may_move_and_of_one_unit_without_categories():
     assert np.isnan(lengths((metres, metres, metres, letter), "ps")).all()
 
 
+def test_a_category_or_another_unit_among_what_some_example_may_move_leaves_no_length():
+    plain, letter = Cell("real", F(0), F(8)), Cell("category", F(0), F(3), F(1), categories=tuple("abcd"))
+    x0, x = np.ones((2, 4)), np.array([[2, 1, 1, 1], [1, 1, 1, 2]], np.float32)
+    masks = np.array([[True, False, False, False], [False, False, False, True]])
+    for last, known in ((plain, True), (letter, False), (replace(plain, unit="m"), False)):
+        space = replace(REALS, cells=(plain, plain, plain, last))
+        threat = Threat(
+            "t", "m", "d", Ball("l0", "s", F(4)), None, Mutable("mask", per_example=True), Goal("untargeted"),
+            Access("white_box"), "fail",
+        )  # fmt: skip
+        found = ThreatSet.build(space, threat, x0.astype(np.float32), ids=["a", "b"], mask=masks).distances(x)
+        assert np.isnan(found["l1"]).tolist() == [not known] * 2
+
+
 @pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_has_no_distance(poison):
     x = np.array([[1, 1, poison, 1], [2, 1, 1, 1], [1, 1, 1, 1]], np.float32)
