@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from audit_support import forged, sealed
@@ -27,6 +28,7 @@ from tmlang.report.claims import judged
 from tmlang.report.paper import paper_macros
 from tmlang.report.write import tools, write_descriptions
 
+CRATE = "ro-crate-metadata.json"
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.xdist_group("whole_audit")
 
@@ -158,17 +160,70 @@ def test_a_module_may_be_called_anything_and_leads_nowhere(folder: Path, tmp_pat
     assert codes(forged(folder / "run", tmp_path / "more", plan=another)) == {"TM850"}
 
 
+def entity(kind: str, **fields: object) -> Callable[[Any], object]:
+    """Changes the first entity of a kind in an RO-Crate."""
+    return lambda told: next(e for e in told["@graph"] if e["@type"] == kind).update(fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        (CRATE, lambda t: t["@graph"].remove(next(e for e in t["@graph"] if e["@id"] == "run.json")), "in one alone"),
+        (CRATE, entity("File", **{"@id": "more.txt"}), "in one alone"),
+        (CRATE, entity("File", contentSize="1"), "another size"),
+        (CRATE, entity("Dataset", hasPart=[]), "the parts"),
+        (CRATE, entity("Claim", name="all is well"), "not those of the statement"),
+        (CRATE, entity("Claim", identifier="sha256:00"), "not those of the statement"),
+        (CRATE, entity("SoftwareApplication", softwareVersion="9.9"), "another version"),
+        (CRATE, lambda t: next(e for e in t["@graph"] if "#input" in e["@id"]).update(identifier="sha256:0"), "read"),
+        (CRATE, lambda t: t.update({"@graph": None}), "another form"),
+        ("croissant.json", lambda t: t["recordSet"][0]["data"].reverse(), "examples and their labels"),
+        ("croissant.json", lambda t: t["recordSet"][0]["data"].pop(), "examples and their labels"),
+        ("croissant.json", lambda t: t["distribution"][0].update(sha256="ab" * 32), "another hash"),
+        ("croissant.json", lambda t: t.update(distribution=[]), "is not told"),
+        ("croissant.json", lambda t: t.pop("recordSet"), "another form"),
+    ],
+)
+def test_a_description_of_any_version_is_held_to_the_files(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    change: Callable[[Any], object],
+    words: str,
+) -> None:
+    monkeypatch.setattr(auditing, "__version__", "9.9")
+
+    def edit(path: Path) -> None:
+        told = json.loads((path / name).read_text())
+        change(told)
+        (path / name).write_text(json.dumps(told))
+
+    found = [f for f in audit(changed(folder, tmp_path / "run", edit)).faults if name in f.text and words in f.text]
+    assert [f.code for f in found][:1] == ["TM851"]
+
+
 # What cannot be told -------------------------------------------------------------------------------------------------
+
+
+def described(change: Callable[[Path], object]) -> Callable[[Path], object]:
+    """The change, and descriptions that tell of it."""
+
+    def both(path: Path) -> None:
+        change(path)
+        write_descriptions(Bundle(path, writable=True))
+
+    return both
 
 
 def test_what_another_version_made_is_not_checked(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(auditing, "__version__", "9.9")
-    found = audit(changed(folder, tmp_path / "run", text_in("report.md", "50 %", "99 %")))
+    found = audit(changed(folder, tmp_path / "run", described(text_in("report.md", "50 %", "99 %"))))
     assert found.faults == []
     assert "report.md: it was made by tmlang 0.1.0, and this is 9.9" in found.unchecked
-    found = audit(changed(folder, tmp_path / "other", text_in("spec/sensor.tm", "0.125", "0.25")))
+    found = audit(changed(folder, tmp_path / "other", described(text_in("spec/sensor.tm", "0.125", "0.25"))))
     assert found.faults == []
     (told,) = [text for text in found.unchecked if "what its spec asks for" in text]
     assert "it was made by tmlang 0.1.0" in told

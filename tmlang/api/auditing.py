@@ -19,6 +19,7 @@ from tmlang import __version__
 from tmlang.api.reading import Front, read_spec
 from tmlang.audit import verify
 from tmlang.audit.bundle import LOCK, SIGNATURE, Bundle
+from tmlang.audit.descriptions import description_faults
 from tmlang.audit.identity import Json, checked_environment
 from tmlang.audit.review import REVIEW
 from tmlang.audit.verify import Audit, Fault
@@ -47,8 +48,11 @@ def audit(path: str | Path, *, key: Path | None = None) -> Audit:
     whole = _Whole(bundle, bundle.plan(), bundle.json("run.json"), checked_environment(bundle.json("environment.json")))
     _plan(whole, found)
     if found.faults:
-        found.unchecked.append("the reports: what they are made of does not hold")
+        found.unchecked.append("the reports and descriptions: what they are made of does not hold")
     else:
+        told = description_faults(bundle, whole.run, bundle.records())
+        found.faults += [Fault("TM851", text) for text in told]
+        found.checked.append("that the descriptions tell of the files, examples, labels and claims that are there")
         _reports(whole, found)
     return found
 
