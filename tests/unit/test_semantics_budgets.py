@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from semantics_support import checked, found
 
-from tmlang.meaning.threats import Ball, Both, Either, Threat
+from tmlang.meaning.threats import Ball, Both, Either, Threat, Transform
 
 F = Fraction
 UNIT = "space px: tensor(3, 32, 32) of real[0, 1] stored as float32 order rgb\n"
@@ -94,6 +94,44 @@ def ball(space: str, allow: str, mutable: str = "all") -> Ball:
 )
 def test_a_radius_in_its_space(space: str, allow: str, expected: str | None) -> None:
     assert [code for code, _ in allowed(space, allow)] == ([expected] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ("rotate <= 180 'deg'", None),
+        ("rotate <= 181 'deg'", "TM226"),
+        ("rotate <= 30", "TM207"),
+        ("rotate <= 30 'px'", "TM206"),
+        ("rotate <= 0 'deg'", "TM213"),
+        ("scale <= 1/2", None),
+        ("scale <= 1", "TM226"),
+        ("shear <= 90 'deg'", "TM226"),
+        ("contrast <= 3/2", "TM226"),
+        ("brightness <= 2", None),
+        ("translate <= 3 'px' step 1/2 'px' rotate <= 5 'deg'", None),
+        ("translate <= 3 'px' step 4 'px'", "TM213"),
+        ("translate <= 3 'px' step 0 'px'", "TM213"),
+        ("translate <= 3 'px' step 1/2", "TM207"),
+        ("rotate <= 5 'deg' brightness <= 1/10", None),
+        ("brightness <= 1/10 rotate <= 5 'deg'", "TM226"),
+        ("rotate <= 5 'deg' rotate <= 5 'deg'", "TM114"),
+        ("", "TM226"),
+    ],
+)
+def test_the_parts_of_a_transform(parts: str, expected: str | None) -> None:
+    found = allowed(UNIT, f"transform {{ {parts} }} interpolate bilinear fill 0")
+    assert [code for code, _ in found] == ([expected] if expected else [])
+
+
+def test_a_grid_is_kept_with_its_part() -> None:
+    text = "transform { translate <= 3 'px' rotate <= 30 'deg' step 5/2 'deg' } interpolate nearest fill 1/2"
+    program = checked(UNIT + PLAIN + threat(text)).program
+    assert program is not None
+    (only,) = [s for s in program.subjects if isinstance(s, Threat)]
+    assert isinstance(only.allow, Transform)
+    assert only.allow.steps == (None, F(5, 2))
+    assert [(name, most.value) for name, most in only.allow.parts] == [("translate", F(3)), ("rotate", F(30))]
 
 
 # k/255 for k = 1, 2, 4, 8, 16; a decimal within 2.5 % of one and not equal is warned of.
