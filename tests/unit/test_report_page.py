@@ -163,8 +163,8 @@ def test_a_search_alone_is_never_called_more_than_it_is(tmp_path):
 
 def test_a_dash_and_never_zero_where_nothing_measured(tmp_path):
     e, f = evaluation(attack(), certifier()), evaluation(attack(), name="f")
-    rows = Rows("e").clean("u").attack("u").proof("u").all + Rows("f").clean("u").attack("u").all
-    view = show(tmp_path / "run", plan([e, f], [threat()]), rows)
+    proved = Rows("e").clean("u").attack("u").proof("u", gap=None, gap_kind="none")
+    view = show(tmp_path / "run", plan([e, f], [threat()]), proved.all + Rows("f").clean("u").attack("u").all)
     table = markdown(view).split("## Overview")[1].split("##")[0]
     assert "| e | 100 % | 100 % | 100 % (real arithmetic) | 100 % | 100 % | 100 % |" in table
     assert "| f | 100 % | 100 % | — | 100 % | — | [—, 100 %] |" in table
