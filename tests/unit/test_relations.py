@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from fractions import Fraction as F
 
 import numpy as np
@@ -133,6 +134,14 @@ def test_every_row_is_decided_by_its_own_numbers():
     assert asked == [3]
     assert holds(Relation(Num(F(1)), "<", Num(F(2))), columns, exact, 7).tolist() == [True] * 7
     assert asked == [3]
+
+
+def test_what_has_no_number_satisfies_nothing_and_warns_of_nothing():
+    rows = [{"a": F(1), "b": F(0)}, {"a": F(0), "b": F(0)}, {"a": F(1), "b": F(2)}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ask(Relation(Op("/", Ref("a"), Ref("b")), "<=", Num(F(9))), rows) == [False, False, True]
+        assert ask(Relation(Op("*", Num(F(10) ** 300), Num(F(10) ** 300)), ">", Ref("a")), rows) == [True] * 3
 
 
 def test_numbers_are_exact_and_division_by_zero_is_told():
