@@ -93,7 +93,8 @@ STAGES = {
     ("exact", "clean"), ("exact", "solver"), ("drawn", "clean"), ("drawn", "cohen"),
     ("salt", "clean"), ("salt", "apply"),
 }  # fmt: skip
-EXAMPLES = pytest.mark.parametrize("examples", [15, pytest.param(130, marks=pytest.mark.nightly)])
+MANY = pytest.param(130, marks=[pytest.mark.nightly, pytest.mark.timeout(3000)])
+EXAMPLES = pytest.mark.parametrize("examples", [15, MANY])
 Facts = list[tuple[Record, Any]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
@@ -10,13 +11,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tmlang.execute.sources.files import file_hash
-from tmlang.plan.capability import Backend, Capabilities
+from tmlang.plan.capability import Capabilities
 from tmlang.plan.ir import Plan
 
 CORE = "tmlang"
 _HOME = Path(__file__).resolve().parents[1]
 _PACKAGES = ("base", "meaning", "plan", "backends", "execute")
 """What a row depends on; the rest reads specs, counts and draws."""
+_CLASS = re.compile(r'^\s*class\s*=\s*"([\w.]+):', re.MULTILINE)
 
 
 def code(plan: Plan, capabilities: Capabilities) -> dict[str, str]:
@@ -31,7 +33,8 @@ def _backend(name: str, capabilities: Capabilities) -> str:
     backend = capabilities.backend(name)
     if backend is None:
         return sha256(b"").hexdigest()
-    listed = [f"{file_hash(p)}  {p.name}" for p in (capabilities.manifest(backend.name), *_adapters(backend))]
+    manifest = capabilities.manifest(name)
+    listed = [f"{file_hash(p)}  {p.name}" for p in (manifest, *_adapters(manifest))]
     return sha256("\n".join([*listed, _record(backend.library)]).encode()).hexdigest()
 
 
@@ -39,7 +42,7 @@ def _backend(name: str, capabilities: Capabilities) -> str:
 def _core() -> str:
     """Over the files of tmlang without the adapters, which are their backends' own."""
     own = Capabilities()
-    adapters = {p for name in own.names if (b := own.backend(name)) for p in _adapters(b)}
+    adapters = {p for name in own.names for p in _adapters(own.manifest(name))}
     files = (p for package in _PACKAGES for p in sorted((_HOME / package).rglob("*.py")))
     return _listing(p for p in files if p not in adapters)
 
@@ -48,9 +51,9 @@ def _listing(files: Iterable[Path]) -> str:
     return sha256("\n".join(f"{file_hash(p)}  {p.relative_to(_HOME)}" for p in files).encode()).hexdigest()
 
 
-def _adapters(backend: Backend) -> list[Path]:
-    modules = {m.implementation.partition(":")[0] for m in backend.methods.values() if m.implementation}
-    found = (find_spec(module) for module in sorted(modules))
+def _adapters(manifest: Path) -> list[Path]:
+    """The modules that a manifest's rows name; none of its rows is read for that."""
+    found = (find_spec(module) for module in sorted(set(_CLASS.findall(manifest.read_text(encoding="utf-8")))))
     return [Path(spec.origin).resolve() for spec in found if spec is not None and spec.origin is not None]
 
 
