@@ -14,7 +14,19 @@ from tmlang.diagnostics.model import Diagnostic
 from tmlang.meaning.evaluations import Program
 from tmlang.meaning.models import Decide, Network, Randomness, RejectWhen, Step
 from tmlang.meaning.spaces import Ref, Relation, Space
-from tmlang.meaning.threats import Access, Anything, Ball, Both, Either, Goal, Mutable, Property, Shift, Threat
+from tmlang.meaning.threats import (
+    Access,
+    Anything,
+    Ball,
+    Both,
+    Either,
+    Goal,
+    Mutable,
+    Property,
+    Shift,
+    Threat,
+    Transform,
+)
 from tmlang.meaning.values import Call, Distance, Quantity, Symbol
 from tmlang.plan import Capabilities, lower
 from tmlang.plan.asked import misfits
@@ -437,3 +449,16 @@ def test_the_box_is_no_part_of_a_bound_over_an_l2_ball() -> None:
         plan, found = lower(program(stage(call("auto_lirpa.crown"), "certify"), subjects=(threat,)), Capabilities())
         assert plan is not None, found
         assert plan.evaluations[0].stages[0].lowering == lowering
+
+
+def test_pictures_are_not_searched_by_who_leaves_their_parameters_out(tmp_path: Path) -> None:
+    """A ball beside a transform could be searched alone, and nothing found there would ever be inside. A proof of the
+    ball covers what of it a transform makes."""
+    turned = Transform((("rotate", Quantity(Fraction(30), "deg")),), "bilinear", Fraction(0))
+    for allow in (Both((LINF, turned)), Either((LINF, turned), ("near", "turned"))):
+        found = refused(attacked(replace(THREAT, allow=allow)), tmp_path)
+        assert found.code == "TM508"
+        assert "transform" in " ".join((found.message, *found.notes))
+    within = replace(THREAT, allow=Both((LINF, turned)))
+    proof = only_stage(program(stage(call("toy.box"), "certify"), subjects=(within,)), tmp_path)
+    assert proof.lowering == "outer"

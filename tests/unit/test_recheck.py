@@ -15,7 +15,8 @@ from tmlang.backends.failure import Failure
 from tmlang.backends.recheck import recheck
 from tmlang.backends.threatset import ThreatSet
 from tmlang.meaning.spaces import Cell, Space
-from tmlang.meaning.threats import Access, Ball, Goal, Mutable, Rejected, Threat
+from tmlang.meaning.threats import Access, Ball, Goal, Mutable, Rejected, Threat, Transform
+from tmlang.meaning.values import Quantity
 
 SPACE = Space("s", (2,), (Cell("real", F(0), F(1)),))
 THREAT = Threat(
@@ -176,3 +177,37 @@ def test_a_rejection_fails_near_the_original_and_is_safe_beyond():
     only_original = replace(threat, rejected=Rejected("fail_within", Ball("linf", "s", F(0))))
     f = Failure.of(sets([[0.5, 0.5]], only_original), torch.tensor([0]), None)
     assert f(torch.tensor([REJECTED]), torch.tensor([[0.5, 0.5]])).tolist() == [True]
+
+
+def test_a_picture_counts_with_the_parameters_that_make_it_and_no_others():
+    """A dot in the middle, moved a pixel down: with that shift it is inside, with another, without any, or with a
+    shift beyond the bound it is not, and nothing is projected."""
+    space = Space("s", (1, 3, 3), (Cell("real", F(0), F(1)),), channel_axis=0)
+    allow = Transform((("translate", Quantity(F(1), "px")),), "bilinear", F(0))
+    x0 = np.zeros((1, 1, 3, 3), np.float32)
+    x0[0, 0, 1, 1] = 1
+    allowed = ThreatSet.build(space, replace(THREAT, allow=allow), x0, ids=["a"])
+    moved = torch.zeros(1, 1, 3, 3)
+    moved[0, 0, 2, 1] = 1
+
+    class Middle:
+        replays = 1
+
+        def decide(self, x):
+            return (x[:, 0, 1, 1] < 0.5).long()
+
+    def judged(theta, x=moved):
+        offered = torch.ones(1, dtype=torch.bool)
+        theta = None if theta is None else torch.tensor([theta], dtype=torch.float64)
+        candidates = Candidates(x, offered, (None,), theta=theta)
+        return recheck(candidates, allowed, Middle(), Failure.of(allowed, torch.tensor([0]), None))
+
+    ((row,),) = judged([1.0, 0.0])
+    assert row.is_witness
+    assert row.theta.tolist() == [1.0, 0.0]
+    for theta in ([0.0, 1.0], None, [1.0], [float("nan"), 0.0]):
+        ((row,),) = judged(theta)
+        assert (row.status, row.rule, row.is_witness) == ("invalid", "transform", False)
+    gone = torch.zeros(1, 1, 3, 3)  # moved by two pixels, which is beyond
+    ((row,),) = judged([2.0, 0.0], gone)
+    assert (row.status, row.rule, row.fails) == ("invalid", "transform", True)

@@ -135,7 +135,7 @@ class _Judge:
         inner = [self._part(p, threat, whole=False) for p in part.parts]
         missing = [obstacle for carried, obstacles in inner if carried is None for obstacle in obstacles]
         pictures = [obstacle for obstacle in missing if obstacle.need.key == "transform"]
-        if pictures:  # what makes them is a part of every candidate, so nobody finds one who leaves them out
+        if pictures and not self.proves:  # what makes a picture is a part of it: who leaves that out finds none
             return None, pictures
         # One part is enough to certify an intersection or to search a union; the other way round needs them all.
         enough = isinstance(part, Both) or not self.proves
