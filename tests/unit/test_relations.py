@@ -62,6 +62,12 @@ def test_what_is_lost_below_the_least_float_is_in_the_bound(op, a, b):
     assert 0 < off(op, a, b) <= bound
 
 
+def test_a_number_below_the_least_float_is_in_its_bound():
+    for number in (F(1, 3 * 2**1074), F(5, 2**1076), F(1, 3 * 2**1060)):
+        value, bound = _value(Num(number), {})
+        assert abs(F(value) - number) <= F(bound)
+
+
 def test_a_divisor_that_may_be_zero_bounds_nothing():
     with np.errstate(all="ignore"):
         for b, db in ((1e-20, 2e-20), (-1e-20, 2e-20), (0.0, 0.0), (1e-20, 1e-20)):
