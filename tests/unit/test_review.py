@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
@@ -195,6 +196,15 @@ def test_a_sheet_of_another_form_is_refused(bundle: Bundle, tmp_path: Path, text
     with pytest.raises(Stop) as stopped:
         reviewed(bundle, tmp_path / "sheet.csv", "me", tmp_path / "out")
     assert stopped.value.diagnostics[0].code == "TM854"
+
+
+def test_half_a_bundle_is_none(bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.delitem(sys.modules, "tmlang.report.page", raising=False)
+    with pytest.raises(Stop) as stopped:
+        judged(bundle, tmp_path)
+    assert stopped.value.diagnostics[0].code == "TM510"
+    assert not (tmp_path / "judged").exists()
 
 
 def test_nothing_to_judge_is_said(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -86,8 +87,18 @@ def reviewed(bundle: Bundle, sheet: Path, by: str, out: Path) -> Bundle:
     ``by``: who judged. Raises TM854 for a sheet that is not of this bundle, or judges nothing.
     """
     review = Review(by, statement_hash(bundle), tuple(_judgements(bundle, sheet)))
+    made = Bundle.create(out)
+    try:
+        _write(made, bundle, review)
+    except BaseException:  # half a bundle is none
+        shutil.rmtree(made.path, ignore_errors=True)
+        raise
+    return Bundle.open(out)
+
+
+def _write(made: Bundle, bundle: Bundle, review: Review) -> None:
+    """Everything of ``bundle``, its rows with their judgements, and what follows from them."""
     kept = {j.candidate: j.label_kept for j in review.judged}
-    made, predicate = Bundle.create(out), bundle.statement()["predicate"]
     rows: dict[str, list[Record]] = {}
     for place, row in bundle.placed_records():
         answer = kept.get(row.candidate or "") if is_witness(row) else None
@@ -102,8 +113,7 @@ def reviewed(bundle: Bundle, sheet: Path, by: str, out: Path) -> Bundle:
     made.add_json("columns.json", summary(tally_plan(plan, records), judge_plan(plan, records)))
     write_into(made)
     write_descriptions(made)
-    made.seal(predicate)
-    return Bundle.open(out)
+    made.seal(bundle.statement()["predicate"])
 
 
 def _judgements(bundle: Bundle, sheet: Path) -> Iterator[Judgement]:
