@@ -288,10 +288,9 @@ def _denied(r: Recount, cc: int, cu: int, d: int) -> dict[str, Number]:
         return {}
     stages = r.evaluation["stages"]
     broken, denied, searched = r.over(stages, in_access), r.over(stages, denial), _searched(r)
-    within = r.over(stages, lambda row: denial(row) and row.within_access is True)
     every = r.lift(denied, any_target=True)
     fallen = r.lift(broken) | every
-    open_ = r.lift(broken | denied | (r.correct - searched - within)) - r.lift(broken | denied) - fallen
+    open_ = r.lift(broken | denied | (r.correct - searched)) - r.lift(broken | denied) - fallen
     low, high = cc - len(fallen) - len(open_), cc + cu - len(fallen)
     return {"denied": share(len(every), cc + cu, cc + cu), "survival_any": share(low, high, d)}
 
