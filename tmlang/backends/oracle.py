@@ -168,9 +168,7 @@ class Oracle:
             self._listen(add * self.units if isinstance(add, int) else int(add.sum()))
         return add
 
-    def _count_gradients(
-        self, gradient: torch.Tensor, units: torch.Tensor | None, counted: torch.Tensor | int
-    ) -> None:
+    def _count_gradients(self, gradient: torch.Tensor, units: torch.Tensor | None, counted: torch.Tensor | int) -> None:
         """One backward pass over what was ``counted`` forward, and its rows without any slope."""
         self.gradients += counted
         flat = gradient.detach().flatten(1)
