@@ -322,8 +322,9 @@ def explained() -> dict[tuple[str, str], str]:
     return {(e["module"], name): e["reason"] for e in entries for name in e["mutants"]}
 
 
-def judge(told: Sequence[dict[str, Any]]) -> list[str]:
-    """What is wrong with the outcome: too few killed, survivors without a reason, reasons without a survivor."""
+def judge(told: Sequence[dict[str, Any]], *, whole: bool = True) -> list[str]:
+    """What is wrong with the outcome: survivors without a reason, reasons without a survivor; of a ``whole`` hunt too few
+    killed."""
     reasons = explained()
     faults = []
     by_module: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -341,7 +342,7 @@ def judge(told: Sequence[dict[str, Any]]) -> list[str]:
         print(f"{module}: {sum(map(_killed, of_module))} of {len(of_module)} killed")
     killed = sum(map(_killed, told))
     print(f"all: {killed} of {len(told)} killed, {killed / max(len(told), 1):.1%}")
-    if killed < LEAST * len(told):
+    if whole and killed < LEAST * len(told):
         faults.append(f"fewer than {LEAST:.0%} are killed")
     return faults
 
@@ -360,7 +361,7 @@ def main() -> int:
         if modules:
             hunt(Group(modules, one["tests"]), Work(chosen.results, only))
     told = _read(chosen.results)
-    faults = judge(told)
+    faults = judge(told, whole=not chosen.module and only is None)
     print("\n".join(faults))
     return 1 if faults else 0
 

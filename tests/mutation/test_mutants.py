@@ -84,6 +84,7 @@ def test_survivors_need_a_reason_and_reasons_a_survivor(monkeypatch: pytest.Monk
     assert judge(told("survived", "killed", *["endless"] * 38)) == ["explained, and killed: m.py:1: f: 1"]
     assert judge(told("survived", "survived", "survived", *["killed"] * 60)) == ["survived: m.py:2: f: 2"]
     assert judge(told("survived", "survived", *["killed"] * 37)) == ["fewer than 95% are killed"]
+    assert judge(told("survived", "survived", *["killed"] * 37), whole=False) == []
     assert judge(told("survived", "survived", "broken", *["killed"] * 60)) == ["could not be tried: m.py:2: f: 2"]
 
 
