@@ -121,7 +121,7 @@ class Hunt(Quick):
                 if mutant.within is None:
                     continue
                 chosen = [by_name[t] for t in self.reach.of(module, mutant)]
-                budget = 3 * sum(self.reach.seconds[t.nodeid] for t in chosen) + 5
+                budget = sum(self.reach.seconds[t.nodeid] for t in chosen) + 5
                 outcome = _in_child(partial(_noticed, tree, str(ROOT / module), mutant, living, chosen), budget)
                 self.reach.kills[outcome.by] += 1
                 self.work.tell(module, mutant, outcome)
@@ -323,8 +323,8 @@ def explained() -> dict[tuple[str, str], str]:
 
 
 def judge(told: Sequence[dict[str, Any]], *, whole: bool = True) -> list[str]:
-    """What is wrong with the outcome: survivors without a reason, reasons without a survivor; of a ``whole`` hunt too few
-    killed."""
+    """What is wrong with the outcome: survivors without a reason, reasons without a survivor; and of a ``whole`` hunt,
+    too few killed."""
     reasons = explained()
     faults = []
     by_module: dict[str, list[dict[str, Any]]] = defaultdict(list)
