@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,14 +18,21 @@ from tmlang.audit.verify import audit
 from tmlang.backends.decision import Decision
 from tmlang.execute.replay import replay_all, world_of
 from tmlang.meaning.models import Decide
+from tmlang.meaning.threats import Goal
 from tmlang.report.figures import draw
 from tmlang.report.figures.attacked import measured_margins
+from tmlang.report.figures.proofs import margins
 from tmlang.report.figures.style import bins
-from tmlang.report.material import materials
+from tmlang.report.material import Material, materials
 from tmlang.report.view import view_of
 
 # The scores of (a, b) are a, b and 1/2; the second is decided as "a" and called "b".
 X, LABELS = [[0.75, 0.25], [0.625, 0.25], [0.5, 0.4375]], [0, 1, 0]
+
+
+def material(path: Path, whole: Any, records: list[Any]) -> Material:
+    bundle = make_bundle(path, whole, records)
+    return next(materials(bundle, view_of(bundle)))
 
 
 @pytest.fixture
@@ -87,8 +95,7 @@ def test_the_figure_stacks_originals_by_fate_over_failing_inputs(tmp_path: Path)
     rows.clean("w", "cw", margin=-1.0)
     rows.clean("x", margin=2.0).attack("x")
     whole = plan([evaluation(attack(), certifier())], [threat()])
-    bundle = make_bundle(tmp_path / "run", whole, rows.all)
-    m = next(materials(bundle, view_of(bundle)))
+    m = material(tmp_path / "run", whole, rows.all)
     figure, says = measured_margins(m)
     top, below = figure.axes
     heights = {t.get_text(): None for t in top.get_legend().get_texts()}
@@ -97,8 +104,8 @@ def test_the_figure_stacks_originals_by_fate_over_failing_inputs(tmp_path: Path)
     (bar,) = [p for p in below.patches if p.get_height()]
     assert bar.get_x() <= -0.5 <= bar.get_x() + bar.get_width() <= 0
     assert says == "1 broken units: median margin 1 before any change (of all 4: 1.5), -0.5 at the failing input"
-    nothing = make_bundle(tmp_path / "none", whole, Rows().clean("u", margin=1.0).attack("u").all)
-    assert draw("measured_margins", next(materials(nothing, view_of(nothing)))).refused.startswith("no failing input")
+    nothing = material(tmp_path / "none", whole, Rows().clean("u", margin=1.0).attack("u").all)
+    assert draw("measured_margins", nothing).refused.startswith("no failing input")
 
 
 def test_zero_is_an_edge() -> None:
@@ -107,3 +114,20 @@ def test_zero_is_an_edge() -> None:
     assert edges == pytest.approx([k / 10 for k in range(-10, 31)])
     assert 0.0 in edges
     assert bins([0.0]) == [0.0, 1.0]
+
+
+def test_pairs_of_example_and_target_are_drawn_as_their_example(tmp_path: Path) -> None:
+    """Two targets of one example, one of them reached: one original, counted as broken."""
+    rows = Rows()
+    for target in (1, 2):
+        rows.clean(f"u->{target}", target=target, margin=3.0)
+        found = {"outcome": "broken", "margin": -1.0, "decision": 1} if target == 1 else {}
+        rows.attack(f"u->{target}", **found).proof(f"u->{target}", "c", "unknown", margin=-0.5, gap=0.0)
+    whole = plan([evaluation(attack(), certifier())], [threat(goal=Goal("each", each="any"))])
+    m = material(tmp_path / "run", whole, rows.all)
+    figure, says = measured_margins(m)
+    assert [t.get_text() for t in figure.axes[0].get_legend().get_texts()] == ["broken"]
+    assert sum(p.get_height() for p in figure.axes[0].patches) == 1
+    assert says == "1 broken units: median margin 3 before any change (of all 1: 3), -1 at the failing input"
+    stacked = margins(m)[0].axes[0]
+    assert [t.get_text() for t in stacked.get_legend().get_texts()] == ["broken"]

@@ -59,6 +59,11 @@ class Material:
         """The first failing input of every broken unit, within the declared access where one is."""
         return first_witnesses(self.records)
 
+    def fates(self) -> dict[str, str]:
+        """What became of every unit; where targets of an example are counted together, the fate of the example."""
+        told = {x.unit: x.fate for x in self.view.examples}
+        return {r.unit: told.get(r.unit, told.get(r.example, "unknown")) for r in self.records}
+
     def of_stage(self, label: str) -> list[Record]:
         return [r for r in self.records if stage_label(self.evaluation, r) == label]
 

@@ -158,7 +158,7 @@ def _excluded(one: Bounded | None) -> str:
 def _pinned(m: Material, found: Mapping[str, Bounded]) -> list[tuple[str, str]]:
     """The units worth a look: proved most narrowly, nearest to a proof among those that stand, nearest among the
     broken."""
-    fates = {x.unit: x.fate for x in m.view.examples}
+    fates = m.fates()
     kinds = ("proved", "proved most narrowly", min), ("standing", "nearest to a proof", max), ("broken", "broken", max)
     picked = []
     for fate, why, nearest in kinds:

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tmlang.report.figures.bounds import around_zero, class_margins
-from tmlang.report.figures.style import BROKEN, INK, PROVED, SIGNED, STANDING, bins, canvas
+from tmlang.report.figures.style import BROKEN, INK, OTHER, PROVED, SIGNED, STANDING, bins, canvas
 from tmlang.report.material import Material, NothingToShow
 
 
@@ -26,12 +26,13 @@ def _proved(m: Material) -> dict[str, dict[str, float]]:
 def margins(m: Material) -> tuple[Figure, str]:
     """How far each proof reaches beyond its gap, or falls short of it; units by what became of them."""
     (label, found), *_ = _proved(m).items()
-    fates = {x.unit: x.fate for x in m.view.examples}
-    kinds = (("proved", PROVED), ("standing", STANDING), ("broken", BROKEN))
-    values = [[v for u, v in found.items() if fates.get(u) == fate] for fate, _ in kinds]
+    fates = m.fates()
+    kinds = (("proved", PROVED), ("standing", STANDING), ("broken", BROKEN), ("other", OTHER))
+    named = {u: fate if (fate := fates.get(u)) in ("proved", "standing", "broken") else "other" for u in found}
+    values = [[v for u, v in found.items() if named[u] == fate] for fate, _ in kinds]
     figure, axes = canvas()
     edges = bins(found.values())
-    names = ["proved", "not proved, not broken", "broken"]
+    names = ["proved", "not proved, not broken", "broken", "otherwise open"]
     kept = [(v, name, c) for v, name, (_, c) in zip(values, names, kinds, strict=True) if v]
     axes.hist([v for v, _, _ in kept], bins=edges, stacked=True, color=[c for _, _, c in kept],
               label=[name for _, name, _ in kept])  # fmt: skip
