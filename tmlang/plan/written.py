@@ -75,9 +75,7 @@ def transform_parts(transform: Transform) -> list[tuple[str, Quantity, Quantity 
 def parameter_names(transform: Transform) -> list[tuple[str, str | None]]:
     """(name, unit) of every parameter, in order: a shift has two."""
     ways = {"translate": ("down", "right")}
-    return [
-        (f"{name} {way}".rstrip(), most.unit) for name, most in transform.parts for way in ways.get(name, ("",))
-    ]
+    return [(f"{name} {way}".rstrip(), most.unit) for name, most in transform.parts for way in ways.get(name, ("",))]
 
 
 def written_part(part: tuple[str, Quantity, Quantity | None]) -> str:
