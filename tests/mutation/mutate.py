@@ -121,7 +121,7 @@ class Hunt(Quick):
                 if mutant.within is None:
                     continue
                 chosen = [by_name[t] for t in self.reach.of(module, mutant)]
-                budget = sum(self.reach.seconds[t.nodeid] for t in chosen) + 5
+                budget = sum(self.reach.seconds[t.nodeid] for t in chosen) + 2
                 outcome = _in_child(partial(_noticed, tree, str(ROOT / module), mutant, living, chosen), budget)
                 self.reach.kills[outcome.by] += 1
                 self.work.tell(module, mutant, outcome)

@@ -68,12 +68,15 @@ def test_three_units_and_the_middle_of_their_distances(clean_errors):
     sizes = {"near": F(1, 4), "far": F(1, 2)}
     names = ["none", "near", "far", "unsized", "beyond access", "late"]
     for three in itertools.product(names, repeat=3):
-        rows = Rows().clean("r", "cr").clean("w", "cw")
+        rows = Rows().clean("r", "cr").clean("w", "cw").attack("w", "a", "broken", distance=0.125)
         for unit, name in zip("uvx", three, strict=True):
             rows.clean(unit)
             outcome(rows, unit, "b", "none")
             outcome(rows, unit, "a", name)
             outcome(rows, unit, "b", "far" if name == "near" else "none")
+            if name == "near":
+                outcome(rows, unit, "b", "harmless")
+                rows.attack(unit, "b", "broken", status="invalid", within_scope=False, distance=0.03125)
         column = both_roads(FULL, t, rows.all).get("median_distance")
         highs = sorted([sizes.get(n, inf) for n in three] + [F(0)] * (2 if clean_errors == "fail" else 0))
         assert column.high == highs[len(highs) // 2]

@@ -290,7 +290,7 @@ def _denied(r: Recount, cc: int, cu: int, d: int) -> dict[str, Number]:
     broken, denied, searched = r.over(stages, in_access), r.over(stages, denial), _searched(r)
     every = r.lift(denied, any_target=True)
     fallen = r.lift(broken) | every
-    open_ = r.lift(broken | denied | (r.correct - searched)) - r.lift(broken | denied) - fallen
+    open_ = r.lift(broken | denied | (r.correct - searched)) - fallen
     low, high = cc - len(fallen) - len(open_), cc + cu - len(fallen)
     return {"denied": share(len(every), cc + cu, cc + cu), "survival_any": share(low, high, d)}
 
