@@ -124,6 +124,7 @@ def per(*radii, names=("p", "q"), **more):
         (linf(F(1)), Anything(), False),
         (Anything(), linf(F(1)), False),
         (linf(F(1)), None, False),
+        (None, linf(F(1)), False),
         (linf(F(1)), Both((linf(F(1)),)), False),
         (Both((linf(F(1)),)), Either((linf(F(1)),)), False),
         (Both((linf(F(1)),)), linf(F(1)), False),
@@ -196,6 +197,9 @@ def test_a_witness_voids_what_certifies_its_set_or_a_larger_one():
     assert void(at("e@r=1", "broken") + at("e@r=2", None, "certified", margin=0.1, gap=0.2)) == []
     assert void(at("e@r=1", "broken") + at("e@r=2", None, "certified", label=1)) == []
     assert void(at("e@r=1", "valid") + at("e@r=2", None, "certified")) == []
+    for spoilt in ({"status": "invalid"}, {"within_scope": None}, {"within_scope": False}):
+        broken = [replace(r, **spoilt) if r.observed_failure else r for r in at("e@r=1", "broken", "certified")]
+        assert void(broken) == []
 
 
 def test_points_of_one_sweep_alone_speak_of_one_another():
@@ -203,6 +207,8 @@ def test_points_of_one_sweep_alone_speak_of_one_another():
     records = at("e@r=1", "broken") + at("e@r=2", None, "certified")
     apart = [r for n in ("e@r=1", "f@r=2") for r in at(n, "broken" if n[0] == "e" else None, "certified")]
     assert void(apart[:2] + apart[3:], points=[point("e@r=1", "t1", 1), point("f@r=2", "t2", 2)]) == []
+    single = at("e", "broken") + at("e@r=2", None, "certified")
+    assert void(single, points=[point("e", "t1", 0), point("e@r=2", "t2", 2)]) == []
     for change in ({"goal": Goal("class", target="1")}, {"clean_errors": "excluded"}):
         assert void(records, subjects=[same[0], replace(same[1], **change)]) == []
     assert void(records, subjects=[same[0], replace(same[1], doc="other words")]) == CROWN
