@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import warnings
 from fractions import Fraction as F
 
 import numpy as np
@@ -62,6 +63,12 @@ def test_a_bound_beyond_every_float_holds_whatever_is_within_it():
     a, b = np.array([1e308, -1e308, 3.0]), np.array([0.0, 0.0, 1.0])
     assert at_most(a, b, F(10) ** 400).tolist() == [True] * 3
     assert at_most(a, b, -(F(10) ** 400)).tolist() == [False] * 3
+    top = np.finfo("float64").max
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for bound, holds in ((2 * F(top), True), (2 * F(top) - 1, False), (F(top), False)):
+            assert at_most(np.array([top]), np.array([-top]), bound).tolist() == [holds]
+            assert at_most(np.array([-top]), np.array([top]), -bound).tolist() == [bound <= 2 * F(top)]
 
 
 @pytest.mark.parametrize("grid", ["float16", "float32", "float64"])
