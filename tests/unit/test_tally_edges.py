@@ -147,6 +147,7 @@ def test_what_is_broken_or_certified_is_not_open():
 def test_gaps_of_no_unit_are_left_out():
     assert column("c", 1, 2, 4, Gap("a", 0), Gap("b", 1)).gaps == (Gap("b", 1),)
     assert column("c", 1, 2, 0, Gap("a", 0), Gap("b", 1)).gaps == (Gap("b", 1),)
+    assert (column("c", 1, 2, 4).at_least, column("c", 1, 2, 4).note) == (False, "")
 
 
 # What keeps a column from being one number ------------------------------------------------------------------------
