@@ -12,7 +12,7 @@ import pytest
 
 from tmlang.backends.domain import Domain
 from tmlang.backends.interval import Limits, at_most, box, greatest_within, least_beyond
-from tmlang.meaning.spaces import Cell, Space
+from tmlang.meaning.spaces import Cell, Delivery, Space
 
 FEATURES = tuple("pqrs")
 
@@ -75,7 +75,10 @@ def test_a_bound_beyond_every_float_holds_whatever_is_within_it():
 def test_ends_stop_at_the_types_own(grid):
     top = np.finfo(grid).max
     x = np.array([top, -top, 0, 1], grid)
-    assert greatest_within(x, F(10) ** 400, grid).tolist() == [top] * 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert greatest_within(x, F(10) ** 400, grid).tolist() == [top] * 4
+        assert greatest_within(x[:1], F(int(top)), grid).tolist() == [top]
     for bound in (F(0), F(1, 3), F(int(top)) / 2, F(int(top))):
         for start, c in zip(x, greatest_within(x, bound, grid), strict=True):
             assert F(float(c)) - F(float(start)) <= bound
@@ -141,3 +144,12 @@ def test_a_box_has_the_ends_of_every_coordinate(outward):
         for j in range(4):
             expected = ends(CELLS[j], x[0, j], radii[of[j]], up[0, j], down[0, j], outward)
             assert (lower[0, j], upper[0, j]) == expected, (j, x[0, j], radii[of[j]])
+
+
+def test_an_outward_box_has_the_ends_of_the_space_and_not_of_its_delivery():
+    space = Space("s", (1,), (Cell("real", F(0), F(1, 3)),), delivery=Delivery("float16"))
+    domain, x, free = Domain(space), np.zeros((1, 1), np.float32), np.ones((1, 1), bool)
+    k, _ = domain.indices(x)
+    ends_ = [box(domain, x, k, Limits.uniform(1, None), (free, free), outward=o)[1][0, 0] for o in (False, True)]
+    assert F(float(ends_[0])) == max(F(k, 2**12) for k in range(2**12) if F(k, 2**12) <= F(1, 3))
+    assert F(1, 3) <= F(float(ends_[1])) < F(1, 3) + F(1, 2**24)

@@ -76,8 +76,6 @@ def _sum(x: NDArray[np.float64], bound: Fraction) -> NDArray[np.float64]:
     is far from the end in steps of the result's own size."""
     high = round_nearest(bound, "float64")
     total = x + high
-    if not isfinite(high):
-        return total
     low = round_nearest(bound - Fraction(high), "float64")
     return np.where(np.isfinite(total), total + (_error(x, np.full_like(x, -high)) + low), total)
 
@@ -86,7 +84,7 @@ def greatest_within(x: Values, bound: Fraction, grid: str) -> Values:
     """The greatest value ``c`` of type ``grid`` with ``c - x <= bound`` (``bound >= 0``); ``x`` is of that type too."""
     x = x.astype(grid)
     top = np.finfo(grid).max
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         c: Values = np.minimum(_sum(x.astype(np.float64), bound).astype(grid), top)
     while (bad := ~at_most(c, x, bound)).any():
         c[bad] = _step(c[bad], -np.inf)
