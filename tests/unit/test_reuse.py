@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction as F
 
 import pytest
 from audit_support import Rows, attack, certifier, evaluation, plan, threat
 
-from tmlang.audit.columns import Column
+from tmlang.audit.columns import Column, Counts
 from tmlang.audit.reuse import contains, reuse, same_sweep
 from tmlang.audit.tally import voided_methods
+from tmlang.audit.units import Unit
 from tmlang.audit.void import _inside, void_methods
 from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Goal, Patch
 from tmlang.plan import codec
@@ -162,6 +163,15 @@ def test_sets_equal_but_for_their_radii(large, small, holds):
 def test_a_column_is_defined_where_its_denominator_is_not_empty():
     assert Column("c", 0, 1, F(0), F(1)).defined
     assert not Column("c", 0, 0, None, None).defined
+
+
+def test_what_is_not_told_is_none_of_it():
+    assert set(asdict(Counts()).values()) == {0}
+    column = Column("c", 0, 1, F(0), F(1))
+    assert (column.gaps, column.at_least, column.note, column.interval) == ((), False, "", None)
+    unit = asdict(Unit("u", "u", "cc"))
+    told = {"id": "u", "example": "u", "clean": "cc", "kept": None, "distance": None, "attacks": ()}
+    assert unit == {name: told.get(name, False) for name in unit}
 
 
 # Void methods ------------------------------------------------------------------------------------------------------
