@@ -180,8 +180,9 @@ def test_a_search_is_finished_where_every_stage_is(first, second, searched):
     assert found.open is (not searched and first != "broken")
 
 
-def test_an_unfinished_row_leaves_its_stage_unfinished_whatever_stands_beside_it():
-    rows = u().attack("u", "b").attack("u", "a", "timeout").attack("u", "a", "valid")
+@pytest.mark.parametrize("status", ["error", "timeout", "crashed", "oom", "unstable"])
+def test_an_unfinished_row_leaves_its_stage_unfinished_whatever_stands_beside_it(status):
+    rows = u().attack("u", "b").attack("u", "a", status).attack("u", "a", "valid")
     assert not fact(rows).searched
     assert fact(u().attack("u", "b").attack("u", "a", "invalid").attack("u", "a", "valid", projected=True)).searched
     assert not fact(u().attack("u", "b")).searched
