@@ -390,7 +390,7 @@ def page(path: Path, random: Random) -> None:
     """A word of a report."""
     target = path / random.choice(["report.html", "report.md", "ro-crate-metadata.json", "croissant.json"])
     found = target.read_text()
-    word = random.choice([w for w in ("survival", "near", "broken", "linf", "apgd", "licence", "half") if w in found])
+    word = random.choice([w for w in ("survival", "near", "broken", "linf", "apgd", "licence", "hand") if w in found])
     target.write_text(found.replace(word, f"{word}!", 1))
     seal_anew(path)
 
