@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlcommons import mlcroissant
 
 import tmlang as tm
 from tmlang.audit.bundle import Bundle
@@ -138,8 +139,6 @@ def test_a_name_of_a_file_may_have_spaces(tmp_path: Path, issues: Callable[[Path
     run = tm.run(tmp_path / "s" / "sensor.tm", out=tmp_path / "run").path
     assert "all ü #1 observations.csv" in {e["name"] for e in entities(run).values() if "name" in e}
     assert issues(run, "process-run-crate-0.5") == []
-    import mlcroissant
-
     assert not mlcroissant.Dataset(run / "croissant.json").metadata.issues.errors
 
 

@@ -10,9 +10,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import mlcroissant
 import pytest
 from audit_support import Rows, attack, evaluation, make_bundle, plan, threat
+from mlcommons import mlcroissant
 
 import tmlang as tm
 from tmlang.meaning.models import Data, Take, Truth
