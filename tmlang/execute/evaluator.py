@@ -75,12 +75,14 @@ class Evaluator:
         """Decisions (n,) int64 of inputs (n, *shape): a class, ``REJECTED``, or ``NO_DECISION``."""
         return self.decision(self.outputs(x)) if len(x) else torch.empty(0, dtype=torch.int64)
 
-    def margins(self, x: torch.Tensor, labels: torch.Tensor) -> tuple[float | None, ...]:
-        """By how much the score of each label exceeds those of the other classes; ``None`` where that is no number."""
+    def judged(self, x: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, tuple[float | None, ...]]:
+        """Decisions (n,) and, of the same outputs, by how much the score of each label exceeds those of the other
+        classes; ``None`` where that is no number."""
         if not len(x):
-            return ()
-        found = self.decision.margins(self.outputs(x), labels).tolist()
-        return tuple(margin if isfinite(margin) else None for margin in found)
+            return self.decide(x), ()
+        outputs = self.outputs(x)
+        found = self.decision.margins(outputs, labels).tolist()
+        return self.decision(outputs), tuple(margin if isfinite(margin) else None for margin in found)
 
     def probe(self, x: torch.Tensor) -> bool:
         """Whether passes over some inputs, with other work behind the first, are bitwise equal and draw no random

@@ -116,7 +116,7 @@ def _replayed(bundle: Bundle, arena: Arena, rows: Sequence[Record]) -> Iterator[
         stored, original, indices = bundle.candidate(row.candidate)
         start, point = (as_values(arena.sets.space, a, indices=indices) for a in (original, stored))
         evaluator, x = arena.attacked.evaluator, torch.from_numpy(point[None])
-        (margin,) = evaluator.margins(x, torch.tensor([row.label]))
+        _, (margin,) = evaluator.judged(x, torch.tensor([row.label]))
         yield Again(row, int(evaluator.decide(x)[0]), start, point, margin)
 
 

@@ -194,7 +194,7 @@ class StageRun:
         x = kept(facts)
         if x is None or facts.decision is None or self.arena.confirmation is not None:
             return row
-        (margin,) = self.arena.attacked.evaluator.margins(torch.from_numpy(x[None]), torch.tensor([row.label]))
+        _, (margin,) = self.arena.attacked.evaluator.judged(torch.from_numpy(x[None]), torch.tensor([row.label]))
         return replace(row, margin=margin)
 
     def _proved(

@@ -63,10 +63,11 @@ def clean_pass(
         return Clean(vote.decide(x), (None,) * len(x), time.perf_counter() - began)
     if confirmation is None:
         evaluator = attacked.evaluator
-        decided = _decided(evaluator, x)
+        labels = torch.from_numpy(data.labels)
+        decided, margins = _judged(evaluator, x, labels)
         for _ in range(evaluator.replays - 1):
-            decided = torch.where(_decided(evaluator, x) == decided, decided, NO_DECISION)
-        margins = _margins(evaluator, x, torch.from_numpy(data.labels), decided)
+            decided = torch.where(_judged(evaluator, x, labels)[0] == decided, decided, NO_DECISION)
+        margins = tuple(m if d != NO_DECISION else None for m, d in zip(margins, decided.tolist(), strict=True))
         return Clean(decided, (None,) * len(x), time.perf_counter() - began, margins)
     decided = confirmation.decide(x)
     correct = Confirmed(Failure(torch.from_numpy(data.labels)), confirmation)
@@ -74,25 +75,17 @@ def clean_pass(
     return Clean(decided, trials, time.perf_counter() - began)
 
 
-def _decided(evaluator: Evaluator, x: torch.Tensor) -> torch.Tensor:
-    """Decisions (n,) of ``x``; ``NO_DECISION`` of an original on which the object raises an exception."""
+def _judged(
+    evaluator: Evaluator, x: torch.Tensor, labels: torch.Tensor
+) -> tuple[torch.Tensor, tuple[float | None, ...]]:
+    """Decisions (n,) and margins of ``x``; ``NO_DECISION`` of an original on which the object raises an exception."""
     try:
-        return evaluator.decide(x)
+        return evaluator.judged(x, labels)
     except Exception:
         if len(x) == 1:
-            return torch.tensor([NO_DECISION])
-        return torch.cat([_decided(evaluator, row) for row in torch.split(x, 1)])
-
-
-def _margins(
-    evaluator: Evaluator, x: torch.Tensor, labels: torch.Tensor, decided: torch.Tensor
-) -> tuple[float | None, ...]:
-    """Of the originals that were decided at all."""
-    margins: list[float | None] = [None] * len(x)
-    at = torch.nonzero(decided != NO_DECISION).flatten()
-    for i, margin in zip(at.tolist(), evaluator.margins(x[at], labels[at]), strict=True):
-        margins[i] = margin
-    return tuple(margins)
+            return torch.tensor([NO_DECISION]), (None,)
+        rows = [_judged(evaluator, *row) for row in zip(torch.split(x, 1), torch.split(labels, 1), strict=True)]
+        return torch.cat([decided for decided, _ in rows]), tuple(m for _, margins in rows for m in margins)
 
 
 def make_units(threat: Threat, attacked: Attacked, data: LoadedData, passed: Clean) -> list[Unit]:
