@@ -82,6 +82,7 @@ def test_overlap_tells_what_one_attack_alone_broke(tmp_path):
         rows.clean(unit)
         for a in "ab":
             rows.attack(unit, a, "broken" if a in by else "none")
+    rows.clean("z").attack("z", "a", "broken", within_access=False).attack("z", "b")
     m = material(
         tmp_path / "run", plan([evaluation(attack("a"), attack("b"), attribution="full")], [threat()]), rows.all
     )

@@ -64,7 +64,7 @@ def overlap(m: Material) -> tuple[Figure, str]:
     """Per attack: units that it alone broke, and that others broke too (rows); under ``first`` what came later is
     not asked about units that were broken before."""
     attacks = [s.label for s in m.evaluation.stages if s.role == "attack"]
-    broke = {a: {r.unit for r in m.of_stage(a) if is_witness(r)} for a in attacks}
+    broke = {a: {r.unit for r in m.of_stage(a) if is_witness(r) and r.within_access is True} for a in attacks}
     if not any(broke.values()):
         raise NothingToShow("no attack broke anything")
     figure, axes = canvas(6.4, 1.5 + 0.4 * len(attacks))
