@@ -81,9 +81,10 @@ def _contradicted(plan: Plan, evaluation: EvaluationPlan, records: Sequence[Reco
 def contradictions(evaluation: EvaluationPlan, records: Iterable[Record]) -> tuple[Contradiction, ...]:
     """Units with both a certificate and a valid witness in the set (or branch) that the certificate covers."""
     found: list[Contradiction] = []
-    for unit, rows in group(evaluation, records).items():
+    proofs = proof_stages(evaluation)
+    for unit, rows in group(evaluation, records).items() if proofs else ():
         witnesses = [r for stage in evaluation.stages for r in rows.get(stage.label, ()) if is_witness(r)]
-        for stage in proof_stages(evaluation) if witnesses else ():
+        for stage in proofs if witnesses else ():
             for row in rows.get(stage.label, ()):
                 against = next((w for w in witnesses if row.verdict == "certified" and _covers(row, w)), None)
                 if against is not None:
