@@ -24,7 +24,6 @@ from tmlang.audit.identity import Json, checked_environment
 from tmlang.audit.review import REVIEW
 from tmlang.audit.verify import Audit, Fault
 from tmlang.diagnostics.stop import Stop, stop
-from tmlang.meaning.evaluations import Module
 from tmlang.plan.capability import Capabilities
 from tmlang.plan.ir import Plan
 from tmlang.plan.lock import artifacts, changes, frozen
@@ -116,11 +115,11 @@ class _Whole:
 
 def _plan(whole: _Whole, found: Audit) -> None:
     """The plan against that of the spec in the bundle, under the settings and with the hashes that it tells."""
-    if not _own(whole.plan):
+    if not whole.plan.own_modules:
         found.faults += [Fault("TM850", f"`{name}` is no part of the plan") for name in whole.texts]
         found.unchecked.append(f"{_PLAN}: it names none")
         return
-    main = _SPEC + Path(_own(whole.plan)[0].name).name
+    main = _SPEC + Path(whole.plan.own_modules[0].name).name
     if main not in whole.texts:
         found.faults.append(Fault("TM850", f"the spec `{main}` is not in the bundle"))
         return
@@ -133,11 +132,6 @@ def _plan(whole: _Whole, found: Audit) -> None:
         found.unchecked.append(f"{_PLAN}: {why}; here, {faults[0]}")
     else:
         found.faults += [Fault("TM850", fault) for fault in faults[:_SHOWN]]
-
-
-def _own(plan: Plan) -> list[Module]:
-    """The spec's own files, the main one first; the standard library is part of tmlang."""
-    return [m for m in plan.modules if not m.name.startswith("std.")]
 
 
 def _front(whole: _Whole, main: str, folder: Path) -> Front:
@@ -156,11 +150,11 @@ def _other_plan(front: Front, whole: _Whole, folder: Path) -> Iterator[str]:
         yield f"the spec in the bundle gives no plan: {first.code}: {first.message.replace(f'{folder}/', '')}"
         return
     made = _placed(frozen(front.plan, whole.run["artifacts"]), folder / _SPEC)
-    told = _placed(whole.plan, Path(_own(whole.plan)[0].name).parent)
+    told = _placed(whole.plan, Path(whole.plan.own_modules[0].name).parent)
     differences = changes(made, told, "in the spec", "in plan.json")
     for change in sorted(differences, key=lambda text: text.startswith("modules")):  # what is meant, before its text
         yield f"plan.json is not what the spec asks for: {change}"
-    asked = {f"{_SPEC}{m.name}" for m in _own(made)}
+    asked = {f"{_SPEC}{m.name}" for m in made.own_modules}
     yield from (f"`{name}` is no part of the spec" for name in whole.texts if name not in asked)
     without = {a.path for a in artifacts(front.plan) if a.sha256 is None} if whole.run["lock"] is None else set()
     if set(whole.environment["unfrozen"]) != without:
@@ -169,7 +163,7 @@ def _other_plan(front: Front, whole: _Whole, folder: Path) -> Iterator[str]:
 
 def _placed(plan: Plan, folder: Path) -> Plan:
     """With the spec's own files named by their place below ``folder``, that of the main one."""
-    own = {m: replace(m, name=normpath(relpath(m.name or ".", folder))) for m in _own(plan)}
+    own = {m: replace(m, name=normpath(relpath(m.name or ".", folder))) for m in plan.own_modules}
     return replace(plan, modules=tuple(own.get(m, m) for m in plan.modules))
 
 
@@ -218,8 +212,8 @@ def _listed(names: list[str]) -> str:
 
 def _beside(bundle: Bundle) -> list[str]:
     """The files that neither say what the run is nor hold its rows and what these name."""
-    named = {r.partition("#")[0] for row in bundle.records() for r in (row.candidate, row.outputs) if r}
-    return [n for n in bundle.files() if n not in _WRITTEN | named and not n.startswith((_SPEC, "records/"))]
+    known = _WRITTEN | bundle.named()
+    return [n for n in bundle.files() if n not in known and not n.startswith((_SPEC, "records/"))]
 
 
 def _made(bundle: Bundle) -> tuple[dict[str, bytes], str]:

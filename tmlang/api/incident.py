@@ -22,9 +22,9 @@ from tmlang.api.incident_spec import Kept, incident_text, unpinned
 from tmlang.api.reading import read_spec
 from tmlang.api.running import run
 from tmlang.audit import tensorfile
-from tmlang.audit.bundle import STATEMENT, Bundle
+from tmlang.audit.bundle import Bundle
 from tmlang.audit.record import CLEAN_STAGE, Record
-from tmlang.audit.remeasure import exact_values
+from tmlang.audit.remeasure import as_values
 from tmlang.audit.units import is_witness, stage_label
 from tmlang.base import canonical
 from tmlang.base.files import write_atomically
@@ -33,6 +33,7 @@ from tmlang.meaning.threats import Threat
 from tmlang.meaning.values import Artifact
 from tmlang.plan.ir import EvaluationPlan, Plan
 from tmlang.plan.lock import artifacts
+from tmlang.report.claims import statement_hash
 
 SPEC, FACTS = "incident.tm", "incident.json"
 _DATA = "incident.npz"
@@ -132,23 +133,18 @@ def _inputs(bundle: Bundle, plan: Plan, evaluation: EvaluationPlan, rows: Sequen
         if (r.evaluation, r.stage, r.example) == (evaluation.name, CLEAN_STAGE, rows[0].example)
     ]
 
-    def values(stored: np.ndarray, *, indices: bool) -> np.ndarray:
-        exact = exact_values(space, stored, indices=indices)
-        return np.array([float(v) for v in exact], dtype=space.dtype).reshape(space.shape)
-
     inputs: dict[str, Artifact] = {}
     for row in rows:
         assert row.candidate is not None
         x, original, indices = bundle.candidate(row.candidate)
-        start = values(original, indices=indices)
+        start = as_values(space, original, indices=indices)
         # Of a pair that this stage did not break, the original says that nothing was found.
-        arrays = {u.unit: start for u in units} | {row.unit: values(x, indices=indices)}
+        arrays = {u.unit: start for u in units} | {row.unit: as_values(space, x, indices=indices)}
         label = re.sub(r"\W", "_", stage_label(evaluation, row))
         inputs[label] = _stored(folder, f"{label}.safetensors", tensorfile.write(arrays, {}))
     table = io.BytesIO()
     np.savez(table, x=start[None], y=np.array([rows[0].label]), id=np.array([rows[0].example]))
-    statement = sha256(bundle.read_bytes(STATEMENT)).hexdigest()
-    told = f"Example {rows[0].example}, which {evaluation.name} broke in the run {statement[:12]}"
+    told = f"Example {rows[0].example}, which {evaluation.name} broke in the run {statement_hash(bundle)[:12]}"
     return Kept(told, _stored(folder, _DATA, table.getvalue()), inputs)
 
 
@@ -159,8 +155,7 @@ def _stored(folder: Path, name: str, data: bytes) -> Artifact:
 
 def _specs(bundle: Bundle, plan: Plan, evaluation: EvaluationPlan, kept: Kept, folder: Path) -> None:
     """The spec, and the modules beside it that it uses."""
-    own = [m for m in plan.modules if not m.name.startswith("std.")]
-    main = Path(own[0].name).name if own else ""
+    main = Path(plan.own_modules[0].name).name if plan.own_modules else ""
     texts = {n.removeprefix(_SPEC_FOLDER): bundle.text(n) for n in bundle.files() if n.startswith(_SPEC_FOLDER)}
     if main not in texts:
         raise stop("TM852", "the bundle does not hold the text of its spec")
@@ -210,7 +205,7 @@ def _facts(bundle: Bundle, evaluation: EvaluationPlan, rows: Sequence[Record], k
     ours = [kept.data, *kept.inputs.values()]
     facts = {
         "tmlang": run_facts["tmlang"],
-        "bundle": sha256(bundle.read_bytes(STATEMENT)).hexdigest(),
+        "bundle": statement_hash(bundle),
         "evaluation": evaluation.name,
         "example": rows[0].example,
         "label": rows[0].label,

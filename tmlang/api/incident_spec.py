@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tmlang.base.source import Source, Span
 from tmlang.diagnostics.stop import Stop, stop
@@ -30,6 +30,7 @@ _STAGE = '  attack:       {label} = native.replay("{file}", sha256: "{sha256}")\
 _EVALUATE = "evaluate {name} of {subject} {{\n{stages}  attribution:  full\n  seed:         {seed}\n}}"
 _CLAIM = 'claim "{label} is mended": attack_success({name}, attack: {label}) == 0 %'
 Edit = tuple[int, int, str]
+Wanted = TypeVar("Wanted")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def incident_text(text: str, plan: Plan, evaluation: EvaluationPlan, kept: Kept)
         d for d in module.declarations if isinstance(d, ast.Evaluate) and d.name.text == declared_name(evaluation)
     )
     subject = plan.threat(evaluation.subject)
-    named = {n.text for n in _names([asked.subject, *(asked.args or ())])} | {subject.data}
+    named = {n.text for n in _nodes(ast.Name, [asked.subject, *(asked.args or ())])} | {subject.data}
     wanted = _closure(module, named)
     if not any(isinstance(d, ast.Data) and d.name.text == subject.data for d in wanted):
         raise stop("TM852", f"the data {subject.data} is declared in a module, and not in the spec itself")
@@ -101,19 +102,20 @@ def _closure(module: ast.Module, named: set[str]) -> Sequence[ast.Declaration]:
             able = isinstance(d, (ast.Model, ast.Data, ast.Threat)) and d.name.text in named
             if i not in kept and (isinstance(d, always) or able):
                 kept.add(i)
-                named |= {n.text for n in _names([d])}
+                named |= {n.text for n in _nodes(ast.Name, [d])}
                 grown = True
     return [d for i, d in enumerate(module.declarations) if i in kept]
 
 
-def _names(nodes: Sequence[Any]) -> Iterator[ast.Name]:
-    for node in nodes:
-        if isinstance(node, ast.Name):
+def _nodes(kind: type[Wanted], within: Sequence[Any]) -> Iterator[Wanted]:
+    """The nodes of one kind in the order of the text, one within another too."""
+    for node in within:
+        if isinstance(node, kind):
             yield node
-        elif isinstance(node, tuple):
-            yield from _names(node)
+        if isinstance(node, tuple):
+            yield from _nodes(kind, node)
         elif is_dataclass(node) and not isinstance(node, Span):
-            yield from _names([getattr(node, f.name) for f in fields(node)])
+            yield from _nodes(kind, [getattr(node, f.name) for f in fields(node)])
 
 
 def _written(d: ast.Declaration, text: str, values: Mapping[str, str], data: str, kept: Kept) -> str:
@@ -132,21 +134,11 @@ def _written(d: ast.Declaration, text: str, values: Mapping[str, str], data: str
 
 def _pins(model: ast.Model, text: str) -> Iterator[Edit]:
     """The ``sha256:`` arguments of a model's calls, each with the comma in front of it."""
-    for call in _calls([model]):
+    for call in _nodes(ast.Call, [model]):
         for arg in call.args:
             if arg.name is not None and arg.name.text == "sha256":
                 before = re.search(r",\s*$", text[: arg.span.start])
                 yield before.start() if before else arg.span.start, arg.span.end, ""
-
-
-def _calls(nodes: Sequence[Any]) -> Iterator[ast.Call]:
-    for node in nodes:
-        if isinstance(node, ast.Call):
-            yield node
-        if isinstance(node, tuple):
-            yield from _calls(node)
-        elif is_dataclass(node) and not isinstance(node, Span):
-            yield from _calls([getattr(node, f.name) for f in fields(node)])
 
 
 def _slice(text: str, span: Span) -> str:

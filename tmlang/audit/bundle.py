@@ -76,7 +76,7 @@ class Bundle:
         for name in bundle._store.names():
             if _is_leftover(name):
                 (folder / name).unlink()
-        named = {r.partition("#")[0] for row in bundle.records() for r in (row.candidate, row.outputs) if r}
+        named = bundle.named()
         for name in list(bundle.files()):
             if name.startswith(("candidates/", "outputs/")) and name not in named:
                 (folder / name).unlink()
@@ -213,6 +213,10 @@ class Bundle:
     def records(self) -> list[Record]:
         """All rows, in the order in which they were committed."""
         return [record for _, record in self.placed_records()]
+
+    def named(self) -> set[str]:
+        """The files that the rows name: candidates, and bounds of outputs."""
+        return {r.partition("#")[0] for row in self.records() for r in (row.candidate, row.outputs) if r}
 
     def placed_records(self) -> Iterator[tuple[str, Record]]:
         """Every row with its place, ``records/000001.parquet#17`` (rows of a file count from 0), in order."""

@@ -37,6 +37,12 @@ def exact_values(space: Space, stored: NDArray[Any], *, indices: bool) -> list[F
     return [_exact(space, delivered_cell(space, i), v, indices) for i, v in enumerate(flat.tolist())]
 
 
+def as_values(space: Space, stored: NDArray[Any], *, indices: bool) -> NDArray[np.floating]:
+    """One stored input as (*shape) values of its space."""
+    exact = exact_values(space, stored, indices=indices)
+    return np.array([float(v) for v in exact], dtype=space.dtype).reshape(space.shape)
+
+
 def delivered_cell(space: Space, i: int) -> Cell:
     """The cell of coordinate ``i``; a codec of 256 or of given steps leaves a real one only its own levels."""
     cell, delivery = space.cell(i), space.delivery

@@ -95,10 +95,7 @@ class Saliency(Attack):
     def run(self, search: Search) -> torch.Tensor:
         if search.door.targeted:
             return super().run(search)
-        with torch.no_grad():
-            scores = search.door(search.z)
-        likeliest = scores.scatter(1, search.labels[:, None], -torch.inf).argmax(dim=1)
-        return self.aimed(search, likeliest, targeted=True)
+        return self.aimed(search, search.likeliest_wrong(), targeted=True)
 
     def budget(self, search: Search) -> dict[str, Any]:
         # It goes on while no more than this share has changed, two features at a time.

@@ -290,6 +290,12 @@ class Search:
     seed: int
     received: Mapping[str, Received]
 
+    def likeliest_wrong(self) -> Tensor:
+        """(n,): the class with the greatest score behind the label, for attacks that need a target."""
+        with torch.no_grad():
+            scores: Tensor = self.door(self.z)
+        return scores.scatter(1, self.labels[:, None], -torch.inf).argmax(dim=1)
+
     def handed(self, argument: str) -> tuple[Tensor, Tensor]:
         """(n, *view): what an earlier stage found, in the library's coordinates, and (n,) bool for whom it did."""
         z, there = self.z.clone(), torch.zeros(len(self.z), dtype=torch.bool)

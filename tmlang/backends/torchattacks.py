@@ -56,10 +56,7 @@ class Saliency(Attack):
     def run(self, search: Search) -> torch.Tensor:
         if search.door.targeted:
             return super().run(search)
-        with torch.no_grad():
-            scores = search.door(search.z)
-        likeliest = scores.scatter(1, search.labels[:, None], -torch.inf).argmax(dim=1)
-        return self.aimed(search, likeliest, targeted=True)
+        return self.aimed(search, search.likeliest_wrong(), targeted=True)
 
     def budget(self, search: Search) -> dict[str, Any]:
         # It changes two features in each of ceil(size * gamma / 2) steps: half a step below keeps the ceiling exact.

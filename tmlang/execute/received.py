@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.record import Record
-from tmlang.audit.remeasure import exact_values
+from tmlang.audit.remeasure import as_values
 from tmlang.audit.units import is_witness
 from tmlang.backends.contract import Received
 from tmlang.execute.arena import Arena
 from tmlang.execute.world import World
-from tmlang.meaning.spaces import Space
 from tmlang.meaning.values import Symbol
 from tmlang.plan.capability import RECEIVED
 from tmlang.plan.ir import Stage
@@ -78,9 +77,3 @@ def of_units(handed: Mapping[str, Received], at: Sequence[int]) -> dict[str, Rec
         units = torch.tensor([place[int(given.unit[row])] for row in kept], dtype=torch.int64)
         made[name] = Received(given.x[kept], given.y[kept], units)
     return made
-
-
-def as_values(space: Space, stored: NDArray[np.generic], *, indices: bool) -> NDArray[np.floating]:
-    """A saved input as (*shape) values of its space."""
-    exact = exact_values(space, stored, indices=indices)
-    return np.array([float(v) for v in exact], dtype=space.dtype).reshape(space.shape)

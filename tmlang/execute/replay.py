@@ -16,10 +16,10 @@ import torch
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.identity import checked_run
 from tmlang.audit.record import CLEAN_STAGE, Record
+from tmlang.audit.remeasure import as_values
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.arena import Arena, make_arena
 from tmlang.execute.enclosed import beyond, scores_of
-from tmlang.execute.received import as_values
 from tmlang.execute.world import World
 from tmlang.meaning.threats import Shift
 from tmlang.plan.lock import frozen

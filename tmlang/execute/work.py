@@ -17,12 +17,12 @@ import numpy as np
 from tmlang.audit.bundle import STATEMENT, Bundle
 from tmlang.audit.identity import checked_run
 from tmlang.audit.record import CLEAN_STAGE, FAILED, Record
+from tmlang.audit.remeasure import as_values
 from tmlang.base import canonical
 from tmlang.execute.calls import calls
 from tmlang.execute.code import CORE
 from tmlang.execute.isolation import Batch, Kept
 from tmlang.execute.ledger import Ledger
-from tmlang.execute.received import as_values
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Threat
 from tmlang.meaning.values import Symbol

@@ -98,6 +98,11 @@ class Plan:
     """(diagnostic code, message) that must reach the report."""
     root: str = field(default=".", compare=False)
 
+    @property
+    def own_modules(self) -> tuple[Module, ...]:
+        """The spec's own files, the main one first; the standard library is part of tmlang."""
+        return tuple(m for m in self.modules if not m.name.startswith("std."))
+
     def space(self, name: str) -> Space:
         return next(s for s in self.spaces if s.name == name)
 

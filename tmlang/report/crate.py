@@ -84,7 +84,7 @@ def _root(bundle: Bundle) -> dict[str, Any]:
 
 
 def _title(plan: Plan) -> str:
-    own = [m.name for m in plan.modules if not m.name.startswith("std.")]
+    own = [m.name for m in plan.own_modules]
     return own[0].rpartition("/")[2] if own else "a plan"
 
 

@@ -54,7 +54,7 @@ class _Paper:
 def paper_macros(bundle: Bundle, name: str = "") -> str:
     """The file, in pure ASCII. ``name`` heads every key; that of the spec when empty."""
     plan, records = bundle.plan(), bundle.records()
-    own = [m.name for m in plan.modules if not m.name.startswith("std.")]
+    own = [m.name for m in plan.own_modules]
     name = key_part(name or (own[0].rpartition("/")[2].removesuffix(".tm") if own else "run"))
     paper = _Paper(bundle, name, plan, tally_plan(plan, records), judge_plan(plan, records), claim_ids(plan))
     head = _HEAD.format(version=__version__, statement=statement_hash(bundle), name=name)

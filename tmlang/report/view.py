@@ -153,7 +153,7 @@ def view_of(bundle: Bundle) -> View:
     columns = tally_plan(plan, records)
     voided = voided_methods(plan, records)
     evaluations = tuple(_evaluation(bundle, plan, e, columns[e.name], placed, voided) for e in plan.evaluations)
-    names = [m.name for m in plan.modules if not m.name.startswith("std.")]
+    names = [m.name for m in plan.own_modules]
     overview = tuple(number for number in _OVERVIEW if any(columns[e.name].get(number) for e in plan.evaluations))
     return View(
         names[0].rpartition("/")[2] if names else "run",
