@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tmlang.audit.bundle import CRATE, Bundle
 from tmlang.audit.claims import judge_plan
 from tmlang.audit.record import Record
 from tmlang.audit.summary import summary
 from tmlang.audit.tally import tally_plan
+from tmlang.diagnostics.stop import Stop
 from tmlang.meaning.models import Data, Decide, Model, Network, Randomness, Take, Truth
 from tmlang.meaning.spaces import Cell, Space
 from tmlang.meaning.threats import Access, Ball, Goal, Mutable, Threat
@@ -42,6 +44,15 @@ def threat(**changes: Any) -> Threat:
         clean_errors="fail",
     )
     return replace(plain, **changes)
+
+
+def refused(code: str, what: Callable[[], object]) -> str:
+    """What the one diagnostic says with which ``what`` stops."""
+    with pytest.raises(Stop) as stopped:
+        what()
+    (found,) = stopped.value.diagnostics
+    assert found.code == code, found.message
+    return found.message
 
 
 def attack(label: str = "a", **changes: Any) -> Stage:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction as F
 from typing import Any
 
+import audit_support
 import pytest
 from audit_support import Rows, attack, evaluation, plan, run_of, threat
 
@@ -19,7 +20,6 @@ from tmlang.audit.identity import (
     lock_faults,
     lock_of,
 )
-from tmlang.diagnostics.stop import Stop
 from tmlang.meaning.evaluations import Claim, Measured
 from tmlang.meaning.threats import Goal
 from tmlang.meaning.values import Artifact
@@ -33,11 +33,7 @@ RUN = run_of(WHOLE, ROWS)
 
 
 def refused(check: Callable[[Any], Any], told: Any) -> str:
-    with pytest.raises(Stop) as stopped:
-        check(told)
-    (found,) = stopped.value.diagnostics
-    assert found.code == "TM842"
-    return found.message
+    return audit_support.refused("TM842", lambda: check(told))
 
 
 # Forms -------------------------------------------------------------------------------------------------------------

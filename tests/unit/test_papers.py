@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pikepdf
 import pytest
+from audit_support import refused
 
 import tmlang as tm
 from tmlang.api.papers import attach_to, extract_from
@@ -32,14 +33,6 @@ def blank() -> bytes:
     buffer = io.BytesIO()
     document.save(buffer)
     return buffer.getvalue()
-
-
-def refused(code: str, what: Callable[[], object]) -> str:
-    with pytest.raises(Stop) as stopped:
-        what()
-    (found,) = stopped.value.diagnostics
-    assert found.code == code, found.message
-    return found.message
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_support import BROKEN, Rows, attack, evaluation, forged, key_pair, make_bundle, plan, sealed, threat
+from audit_support import BROKEN, Rows, attack, evaluation, forged, key_pair, make_bundle, plan, refused, sealed, threat
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
@@ -20,7 +20,6 @@ import tmlang as tm
 from tmlang.api.auditing import audit, sign
 from tmlang.audit.bundle import Bundle
 from tmlang.cli.main import main
-from tmlang.diagnostics.stop import Stop
 
 Keys = tuple[Path, Path]
 
@@ -36,14 +35,6 @@ def run(tmp_path: Path) -> Path:
     rows = Rows().clean("u").attack("u", outcome="broken", **kept).clean("v", "cw")
     sealed(make_bundle(tmp_path / "run", plan([evaluation(attack())], [threat()]), rows.all))
     return tmp_path / "run"
-
-
-def refused(code: str, what: Callable[[], object]) -> str:
-    with pytest.raises(Stop) as stopped:
-        what()
-    (found,) = stopped.value.diagnostics
-    assert found.code == code, found.message
-    return found.message
 
 
 def codes(path: Path, key: Path | None) -> list[str]:

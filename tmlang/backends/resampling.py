@@ -38,7 +38,6 @@ VALUES = ("brightness", "contrast")
 _U = 2.0**-53
 _ROWS = 128
 """Pictures that are worked on together."""
-_TAPS = {"nearest": 1, "bilinear": 2, "bicubic": 4}
 _HALF = Fraction(1, 2)
 
 
