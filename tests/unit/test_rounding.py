@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import warnings
+from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +16,15 @@ import torch
 from backend_support import Case, certify, digits, model, threat, unit_box
 from torch import nn
 
+from tmlang.backends.asserted import Asserted
 from tmlang.backends.contract import BackendRefusal
 from tmlang.backends.rounding import ROUNDOFF, SHARE, gamma, proved_gap
+from tmlang.execute.sources.files import Files
+from tmlang.execute.sources.onnx_graph import load_onnx
 from tmlang.meaning.models import Decide, Step
-from tmlang.meaning.threats import Mutable
-from tmlang.meaning.values import Symbol
+from tmlang.meaning.spaces import Cell
+from tmlang.meaning.threats import Mutable, Property
+from tmlang.meaning.values import Artifact, Symbol
 
 HALF = Step("normalize", (("mean", Fraction(1, 2)), ("std", Fraction(1, 4))))
 
@@ -42,7 +51,7 @@ def test_no_computed_margin_is_further_from_the_rational_one(seed: int) -> None:
     x = np.random.default_rng(seed).uniform(0, 1, (8, 6)).astype(np.float32)
     case = Case(network, unit_box(6), model(3), x, [0] * 8)
     points = torch.from_numpy(x)
-    gap = proved_gap(case.deployed, torch.zeros(1, 6).double(), torch.ones(1, 6).double(), case.y[:1], torch.float32)
+    gap = proved_gap(case.deployed, torch.zeros(1, 6).double(), torch.ones(1, 6).double(), torch.float32)
     worst = Fraction(0)
     for row, computed in zip(x.tolist(), case.deployed(points).tolist(), strict=True):
         real = exact(network, [Fraction(v) for v in row])
@@ -57,7 +66,7 @@ def test_one_layer_is_bounded_by_the_formula() -> None:
         network.weight.copy_(torch.tensor([[3.0, -1.0], [0.5, 2.0]]))
         network.bias.copy_(torch.tensor([1.0, -4.0]))
     case = Case(network, unit_box(2), model(2), np.full((1, 2), 0.5, np.float32), [0])
-    gap = proved_gap(case.deployed, torch.zeros(1, 2).double(), torch.ones(1, 2).double(), case.y, torch.float32)
+    gap = proved_gap(case.deployed, torch.zeros(1, 2).double(), torch.ones(1, 2).double(), torch.float32)
     # At most 3 + 1 + 1 and 1/2 + 2 + 4 are summed, of three terms each.
     assert gap == pytest.approx(3 * ROUNDOFF * (5 + 6.5) * (1 + SHARE), rel=1e-6)
     assert gamma(3) > 3 * ROUNDOFF
@@ -73,7 +82,7 @@ def test_steps_and_layers_of_pictures_hold_what_doubles_show() -> None:
     network[1].running_var.uniform_(0.2, 2)
     case = Case(network, unit_box(3, 6, 6), model(4, (HALF,)), np.zeros((1, 3, 6, 6), np.float32), [1])
     low, high = torch.zeros(1, 3, 6, 6).double(), torch.ones(1, 3, 6, 6).double()
-    gap = proved_gap(case.deployed, low, high, case.y, torch.float32)
+    gap = proved_gap(case.deployed, low, high, torch.float32)
     points = torch.rand(64, 3, 6, 6)
     computed = case.deployed(points).double()
     real = network.double()((points.double() - 0.5) / 0.25)
@@ -96,7 +105,7 @@ def test_a_residual_network_is_traced() -> None:
     torch.manual_seed(0)
     network = Residual()
     case = Case(network, unit_box(4), model(2), np.zeros((1, 4), np.float32), [0])
-    gap = proved_gap(case.deployed, torch.zeros(1, 4).double(), torch.ones(1, 4).double(), case.y, torch.float32)
+    gap = proved_gap(case.deployed, torch.zeros(1, 4).double(), torch.ones(1, 4).double(), torch.float32)
     points = torch.rand(500, 4)
     computed, real = case.deployed(points).double(), network.double()(points.double())
     off = float(((computed[:, 0] - computed[:, 1]) - (real[:, 0] - real[:, 1])).abs().max())
@@ -131,20 +140,36 @@ def test_digits_keep_their_certificates() -> None:
     assert 0 < said["proved"].gap < 0.05
 
 
-REFUSED = {
-    "tanh": (lambda: nn.Sequential(nn.Linear(2, 2), nn.Tanh()), {}, "Tanh"),
-    "argmin": (lambda: nn.Linear(2, 2), {"decide": Decide("argmin", ties="lowest")}, "greatest decides"),
-    "double": (lambda: nn.Linear(2, 2).double(), {}, "float32"),
+class Of(nn.Module):
+    def __init__(self, apply: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.apply_, self.layer = apply, nn.Linear(2, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.apply_(self.layer(x))
+
+
+REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
+    "softmax": (lambda: nn.Sequential(nn.Linear(2, 2), nn.Softmax(dim=1)), "_softmax"),
+    "product": (lambda: Of(lambda z: z * z), "mul"),
+    "mean of a batch": (lambda: Of(lambda z: z - z.mean(dim=0)), "mean"),
+    "mean of all": (lambda: Of(lambda z: z - z.mean()), "mean"),
+    "multiple": (lambda: Of(lambda z: torch.add(z, z, alpha=2)), "add"),
+    "double inside": (lambda: Of(lambda z: z.double().float()), "_to_copy"),
+    "double": (lambda: nn.Linear(2, 2).double(), "float32"),
+    "overflow": (lambda: Of(lambda z: z * 1e30 * 1e30), "may overflow"),
+    "weights of weights": (lambda: nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)), "not bounded"),
+    "branches": (lambda: Of(lambda z: z if z.sum() > 0 else -z), "can be traced"),
 }
 
 
 @pytest.mark.parametrize("name", list(REFUSED))
 def test_what_is_not_enclosed_is_refused(name: str) -> None:
-    network, changes, words = REFUSED[name]
-    case = Case(network(), unit_box(2), model(2, **changes), np.zeros((1, 2), np.float32), [0])
+    network, words = REFUSED[name]
+    case = Case(network(), unit_box(2), model(2), np.zeros((1, 2), np.float32), [0])
     ends = torch.zeros(1, 2).double(), torch.ones(1, 2).double()
     with pytest.raises(BackendRefusal, match=words):
-        proved_gap(case.deployed, *ends, case.y, torch.float32)
+        proved_gap(case.deployed, *ends, torch.float32)
 
 
 def test_orders_of_summation_stay_within_gamma() -> None:
@@ -157,3 +182,159 @@ def test_orders_of_summation_stay_within_gamma() -> None:
         for t in order:
             total = np.float32(total + t)
         assert abs(Fraction(float(total)) - exact_sum) <= Fraction(gamma(4)) * size
+
+
+class Branched(nn.Module):
+    """Whatever a network is made of: strides, padding, a normalization, two pools, a branch, in-place ReLU."""
+
+    def __init__(self, bend: nn.Module) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1)
+        self.normal, self.bend, self.last = nn.BatchNorm2d(4), bend, nn.Linear(4, 3)
+        self.normal.running_mean.uniform_(-1, 1)
+        self.normal.running_var.uniform_(0.2, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        z = self.bend(self.normal(self.first(x)))
+        z = z + self.second(z)
+        z = nn.functional.max_pool2d(z, 2, padding=1)
+        out: torch.Tensor = self.last(nn.functional.avg_pool2d(self.bend(z), 2).flatten(1) * 1.7 - 0.3)
+        return out
+
+
+BENDS: dict[str, Callable[[], nn.Module]] = {
+    "relu": lambda: nn.ReLU(inplace=True),
+    "leaky": lambda: nn.LeakyReLU(0.1),
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+}
+
+
+def as_graph(network: nn.Module, folder: Path) -> nn.Module:
+    """Read back as an ONNX graph."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(network.eval(), (torch.rand(1, 2, 5, 5),), folder / "net.onnx", dynamo=False)
+    return load_onnx(Artifact("net.onnx"), Files(folder), (2, 5, 5))[0]
+
+
+def as_script(network: nn.Module, folder: Path) -> nn.Module:
+    del folder
+    return torch.jit.script(network.eval())
+
+
+@pytest.mark.parametrize("read", [lambda network, _: network, as_graph, as_script], ids=["torch", "onnx", "script"])
+@pytest.mark.parametrize("bend", list(BENDS))
+def test_whatever_a_network_is_read_from_doubles_stay_within_the_gap(bend: str, read: Any, tmp_path: Path) -> None:
+    torch.manual_seed(7)
+    network = Branched(BENDS[bend]())
+    real = copy.deepcopy(network).eval().double()
+    case = Case(read(network, tmp_path), unit_box(2, 5, 5), model(3), np.zeros((1, 2, 5, 5), np.float32), [0])
+    low, high = torch.full((1, 2, 5, 5), 0.25).double(), torch.full((1, 2, 5, 5), 0.5).double()
+    gap = proved_gap(case.deployed, low, high, torch.float32)
+    points = torch.rand(40, 2, 5, 5) / 4 + 0.25
+    with torch.no_grad():
+        computed = torch.cat([case.deployed(p[None]) for p in points]).double()
+        off = computed - real(points.double())
+    worst = float((off[:, :, None] - off[:, None]).abs().max())
+    assert 0 < worst < gap < 5000 * worst
+
+
+def test_rounding_reaches_the_gap_but_for_its_share() -> None:
+    """``1 + 2^-24`` less a little is 1 in float32, ``1 + 2^-23 - 2^-24`` and a little more is ``1 + 2^-23``: one score
+    is off by half of its last place downwards, the other upwards, and nothing is lost on the way."""
+    little = Fraction(1, 2**34)
+    half = Fraction(1, 2**24)
+    shift = Step("add", (("by", (half - little, little - half)),))
+    space = unit_box(2, cells=(Cell("real", Fraction(0), Fraction(2)),))
+    case = Case(nn.Identity(), space, model(2, (shift,)), np.zeros((1, 2), np.float32), [0])
+    point = torch.tensor([[1.0, 1 + 2.0**-23]])
+    gap = proved_gap(case.deployed, point.double(), point.double(), torch.float32)
+    a, b = (Fraction(v) for v in case.deployed(point)[0].tolist())
+    by = [Fraction(v) for v in case.deployed.steps[0].add.tolist()]
+    off = abs((a - b) - (1 + by[0] - 1 - 2 * half - by[1]))
+    assert off > Fraction(99, 100) * 2 * half
+    assert off < Fraction(gap) < off * Fraction(51, 50)
+
+
+def threshold(op: str, positive: str = "1") -> Decide:
+    negative = "0" if positive == "1" else "1"
+    return Decide("threshold", op=op, value=Fraction(1, 10), positive=positive, negative=negative)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("decide", [threshold(">="), threshold("<", "0"), threshold(">", "0")], ids=str)
+def test_a_threshold_has_the_gap_of_its_score(decide: Decide) -> None:
+    """``3 x - y + 1``: three terms of at most 5 in all, and a subtraction of a tenth from at most 4.0."""
+    network = nn.Linear(2, 1)
+    with torch.no_grad():
+        network.weight.copy_(torch.tensor([[3.0, -1.0]]))
+        network.bias.copy_(torch.tensor([1.0]))
+    spec = model(2, decide=decide)
+    case = Case(network, unit_box(2), spec, np.zeros((1, 2), np.float32), [0])
+    gap = proved_gap(case.deployed, torch.zeros(1, 2).double(), torch.ones(1, 2).double(), torch.float32)
+    assert 3 * ROUNDOFF * 5 < gap < (3 * ROUNDOFF * 5 + 2 * ROUNDOFF * 4) * (1 + SHARE)
+
+
+@pytest.mark.parametrize("verifier", ["auto_lirpa.crown", "auto_lirpa.split", "marabou.query"])
+def test_a_threshold_is_certified_beyond_its_gap_and_not_within(verifier: str) -> None:
+    """``1000 (x + y) + b`` against 1/10 with x and y at least 1/2 - 1/8: the least score is ``750 + b``."""
+    for share, word in ((Fraction(21, 20), "certified"), (Fraction(19, 20), "unknown")):
+        network = nn.Linear(2, 1)
+        with torch.no_grad():
+            network.weight.fill_(1000)
+            network.bias.fill_(-750)
+        case = Case(network, unit_box(2), model(2, decide=threshold(">=")), np.full((1, 2), 0.5, np.float32), [1])
+        job = case.job(threat("linf", Fraction(1, 8)))
+        low, high = (torch.from_numpy(side).double() for side in job.sets.outward_box())
+        gap = proved_gap(case.deployed, low, high, torch.float32)
+        with torch.no_grad():
+            network.bias.add_(float(Fraction(1, 10) + share * Fraction(gap)))
+        said = certify(verifier, case, job, rounding=Symbol("proved"))
+        assert said.gap_kind == "proved"
+        assert said.gap == pytest.approx(gap, rel=1e-3)
+        assert said.verdict == (word,), share
+
+
+@pytest.mark.parametrize("verifier", ["auto_lirpa.split", "auto_lirpa.crown", "marabou.query"])
+def test_no_verifier_proves_what_rounding_takes_back(verifier: str) -> None:
+    """The network above: real arithmetic keeps the label, and the object fails at an input of the set."""
+    network = nn.Linear(3, 2)
+    with torch.no_grad():
+        network.bias.zero_()
+        network.weight.copy_(torch.tensor([[2.0**13, 2.0**-12, -(2.0**13)], [0.0, 2.0**-13, 0.0]]))
+    case = Case(network, unit_box(3, features=("a", "b", "c")), model(2), np.ones((1, 3), np.float32), [0])
+    job = case.job(threat("linf", Fraction(1, 16), mutable=Mutable("features", names=(("b", "any"),))))
+    failing = case.decisions(torch.tensor([[1.0, b, 1.0] for b in np.linspace(0.9375, 1, 50)])) != 0
+    assert bool(failing.any())
+    assert certify(verifier, case, job, rounding=Symbol("proved")).verdict == ("unknown",)
+
+
+def test_pruned_enumeration_keeps_away_from_failing_by_the_proved_gap() -> None:
+    """On the grid of eighths: boxes are left out only beyond the gap, what is within is listed, and both are right."""
+    network = nn.Linear(2, 2)
+    space = unit_box(2, cells=(Cell("lattice", Fraction(0), Fraction(1), step=Fraction(1, 8)),))
+    with torch.no_grad():
+        network.weight.copy_(torch.tensor([[1000.0, 1000.0], [0.0, 0.0]]))
+        network.bias.copy_(torch.tensor([-749.9999, 0.0]))
+    case = Case(network, space, model(2), np.full((1, 2), 0.5, np.float32), [0])
+    job = case.job(threat("linf", Fraction(1, 8)))
+    said = certify("auto_lirpa.enumerate", case, job, rounding=Symbol("proved"))
+    grid = [[a / 8, b / 8] for a in (3, 4, 5) for b in (3, 4, 5)]
+    assert case.decisions(torch.tensor(grid)).tolist() == [0] * 9
+    assert (said.verdict, said.gap_kind, said.sizes) == (("certified",), "proved", (9,))
+    (message,) = said.messages
+    assert message is not None
+    assert int(message.split()[3]) > 0, "the corner is within the gap"
+
+
+def test_a_property_has_the_gap_of_two_outputs() -> None:
+    """``given`` a in [0, 1], ``always`` y0 <= 5.5 on ``3 x + 1``, of three roundings of at most 4."""
+    network = nn.Linear(1, 2)
+    with torch.no_grad():
+        network.weight.copy_(torch.tensor([[3.0], [-1.0]]))
+        network.bias.copy_(torch.tensor([1.0, 0.0]))
+    case = Case(network, unit_box(1, features=("a",)), model(2), np.zeros((1, 1), np.float32), [0])
+    subject = Property("p", "net", (), (("0", "<=", Fraction(11, 2)),))  # type: ignore[arg-type]
+    asserted = Asserted(case.deployed, case.decide, subject)
+    gap = proved_gap(asserted, torch.zeros(1, 1).double(), torch.ones(1, 1).double(), torch.float32)
+    assert gap == pytest.approx(gamma(2) * (4 + 1) * (1 + SHARE), rel=1e-6)

@@ -15,7 +15,8 @@ from tmlang.backends.asserted import Asserted
 from tmlang.backends.contract import Candidates, Job, Verdicts
 from tmlang.backends.folding import rounding_gap
 from tmlang.backends.polyhedra import Question
-from tmlang.meaning.values import Quantity
+from tmlang.backends.rounding import proved_gap
+from tmlang.meaning.values import Quantity, Symbol
 
 
 @dataclass
@@ -29,10 +30,26 @@ class Answer:
     outputs: OutputBounds | None = None
 
 
-def gap_of(job: Job, asked: Question) -> float:
-    """:func:`folding.rounding_gap` of the deployed object, a property's too."""
+@dataclass(frozen=True)
+class Gap:
+    """How far the object's arithmetic may be from a proof's. ``margin``: how far from failing what is proved stays."""
+
+    value: float
+    kind: Literal["proved", "assumed"]
+
+    @property
+    def margin(self) -> float:
+        return self.value * (2 if self.kind == "assumed" else 1 + 2**-10)
+
+
+def gap_of(job: Job, asked: Question) -> Gap:
+    """Of the deployed object, a property's too: as ``rounding:`` says proved, or assumed from its measured size."""
     network, _ = job.oracle.opened()
-    return rounding_gap(network.deployed if isinstance(network, Asserted) else network, asked.folded, job.x)
+    assumed = rounding_gap(network.deployed if isinstance(network, Asserted) else network, asked.folded, job.x)
+    if job.arguments["rounding"] != Symbol("proved"):
+        return Gap(assumed, "assumed")
+    low, high = (torch.from_numpy(np.ascontiguousarray(side)).double() for side in job.sets.outward_box())
+    return Gap(proved_gap(network, low, high, job.x.dtype), "proved")
 
 
 def seconds(job: Job) -> float:
@@ -42,15 +59,15 @@ def seconds(job: Job) -> float:
     return limit if job.deadline is None else min(limit, job.deadline - time.monotonic())
 
 
-def verdicts(job: Job, answers: Sequence[Answer], gap: float, margin: float) -> Verdicts:
-    """All answers of a batch. ``margin``: how far from failing every certified unit was proved to stay."""
+def verdicts(job: Job, answers: Sequence[Answer], gap: Gap) -> Verdicts:
+    """All answers of a batch, every certified unit of which was proved to stay the gap's margin away from failing."""
     x = job.x.clone()
     for i, answer in enumerate(answers):
         if answer.x is not None:
             x[i] = torch.from_numpy(answer.x)
     offered = torch.tensor([a.x is not None for a in answers])
-    proved = torch.tensor([margin if a.word == "certified" else torch.nan for a in answers], dtype=torch.float64)
+    proved = torch.tensor([gap.margin if a.word == "certified" else torch.nan for a in answers], dtype=torch.float64)
     words, messages = tuple(a.word for a in answers), tuple(a.message for a in answers)
     outputs = tuple(a.outputs for a in answers)
     found = Candidates(x, offered, (None,) * len(answers))
-    return Verdicts(words, proved, gap, "assumed", found, messages, outputs=outputs if any(outputs) else ())
+    return Verdicts(words, proved, gap.value, gap.kind, found, messages, outputs=outputs if any(outputs) else ())

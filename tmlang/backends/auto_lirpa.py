@@ -165,7 +165,7 @@ def _gap(job: Job, problem: Problem, network: nn.Module) -> tuple[float, Literal
     if asked == Symbol("none"):
         return 0.0, "none", assumed
     if asked == Symbol("proved"):
-        proved = proved_gap(network, problem.low, problem.high, job.y, job.x.dtype)
+        proved = proved_gap(network, problem.low, problem.high, job.x.dtype)
         return proved, "proved", proved
     return assumed, "assumed", assumed
 

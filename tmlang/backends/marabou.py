@@ -62,9 +62,9 @@ class Query:
                 path = Path(folder) / "network.onnx"
                 operations, scale = export(asked.folded.body, job.x[:1].double(), path)
                 with Marabou(path, int(job.arguments["memory"])) as solver:
-                    run = _Run(job, asked, solver, 2 * gap, scale, smooth=bool(operations & SMOOTH))
+                    run = _Run(job, asked, solver, gap.margin, scale, smooth=bool(operations & SMOOTH))
                     answers = [run.answer(i) for i in range(len(job.x))]
-        return verdicts(job, answers, gap, 2 * gap)
+        return verdicts(job, answers, gap)
 
 
 @dataclass

@@ -48,14 +48,14 @@ class Splitting:
 
 
 def by_boxes(job: Job, search: Callable[[Bounds], Callable[[int], Answer]]) -> Verdicts:
-    """What a search over boxes answers for every unit. What it proves stays twice the gap away from failing."""
+    """What a search over boxes answers for every unit. What it proves stays more than the gap away from failing."""
     with isolated(job.seeds), torch.no_grad():
         asked = question(job)
         gap = gap_of(job, asked)
         with lirpa_shims.in_double():
-            answer = search(Bounds(job, asked, 2 * gap))
+            answer = search(Bounds(job, asked, gap.margin))
             found = [answer(i) for i in range(len(job.x))]
-    return verdicts(job, found, gap, 2 * gap)
+    return verdicts(job, found, gap)
 
 
 def youngest(
