@@ -74,6 +74,7 @@ def test_one_of_4099_numbers(function: Function) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("function", [torch.tanh, torch.sigmoid])
 def test_every_number(function: Function) -> None:
     off = worst(function, chunks(1))
