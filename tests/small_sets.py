@@ -59,10 +59,10 @@ def puzzle(seed: int) -> Puzzle:
         if np.median([len(m) for m in members]) >= LEAST:
             break
     values = (x / SCALE).astype(np.float32).reshape(UNITS, *space.shape)
-    case = _case(seed, draw, space, values)
+    case = case_of(seed, draw, space, values)
     listed = [(m / SCALE).astype(np.float32).reshape(-1, *space.shape) for m in members]
     with torch.no_grad():
-        gain = np.array([_gain(case, m, int(y)) for m, y in zip(listed, case.y, strict=True)])
+        gain = np.array([gain_of(case, m, int(y)) for m, y in zip(listed, case.y, strict=True)])
     return Puzzle(case, spec, mask, listed, gain)
 
 
@@ -74,7 +74,7 @@ def job(found: Puzzle) -> Job:
     return replace(plain, sets=ThreatSet.build(case.space, found.threat, x, ids=ids, mask=found.mask))
 
 
-def _gain(case: Case, members: np.ndarray, label: int) -> float:
+def gain_of(case: Case, members: np.ndarray, label: int) -> float:
     scores = case.deployed(torch.from_numpy(members)).double()
     own = scores[:, label].clone()
     scores[:, label] = -np.inf
@@ -165,16 +165,16 @@ def _ranges(space: Space, row: np.ndarray, free: list[tuple[bool, bool]]) -> lis
 def _members(space: Space, spec: Threat, row: np.ndarray, ranges: list[list[int]]) -> np.ndarray:
     """Every member (n, size) in 1/48."""
     every = np.array(list(itertools.product(*ranges)))
-    inside = _inside(space, spec.allow, every - row)
+    inside = holds(space, spec.allow, every - row)
     if space.relations:
         inside &= every[:, 0] <= every[:, 1]
     return every[inside]
 
 
-def _inside(space: Space, allow: object, d: np.ndarray) -> np.ndarray:
+def holds(space: Space, allow: object, d: np.ndarray) -> np.ndarray:
     """Which changes (n, size), in 1/48, the set allows."""
     if isinstance(allow, (Both, Either)):
-        parts = [_inside(space, part, d) for part in allow.parts]
+        parts = [holds(space, part, d) for part in allow.parts]
         return np.logical_and.reduce(parts) if isinstance(allow, Both) else np.logical_or.reduce(parts)
     changed = (d != 0).reshape(-1, *space.shape)
     pixels = changed if space.channel_axis is None else changed.any(axis=1 + space.channel_axis)
@@ -200,7 +200,7 @@ def _inside(space: Space, allow: object, d: np.ndarray) -> np.ndarray:
     return counted.reshape(len(d), -1).sum(axis=1) <= int(allow.radius)
 
 
-def _case(seed: int, draw: random.Random, space: Space, x: np.ndarray) -> Case:
+def case_of(seed: int, draw: random.Random, space: Space, x: np.ndarray) -> Case:
     """A network of one hidden layer, sharp enough to be no plane; labels are its own decisions."""
     generator = torch.Generator().manual_seed(seed)
     classes, hidden = draw.choice((2, 3, 5)), draw.choice((8, 16))

@@ -455,10 +455,41 @@ def test_pictures_are_not_searched_by_who_leaves_their_parameters_out(tmp_path: 
     """A ball beside a transform could be searched alone, and nothing found there would ever be inside. A proof of the
     ball covers what of it a transform makes."""
     turned = Transform((("rotate", Quantity(Fraction(30), "deg")),), "bilinear", Fraction(0))
-    for allow in (Both((LINF, turned)), Either((LINF, turned), ("near", "turned"))):
+    either = Either((LINF, turned), ("near", "turned"))
+    for allow in (turned, Both((LINF, turned)), Both((either, turned))):
         found = refused(attacked(replace(THREAT, allow=allow)), tmp_path)
         assert found.code == "TM508"
         assert "transform" in " ".join((found.message, *found.notes))
     within = replace(THREAT, allow=Both((LINF, turned)))
     proof = only_stage(program(stage(call("toy.box"), "certify"), subjects=(within,)), tmp_path)
     assert proof.lowering == "outer"
+
+
+def test_beside_pictures_what_is_none_is_searched_and_proves_nothing(tmp_path: Path) -> None:
+    turned = Transform((("rotate", Quantity(Fraction(30), "deg")),), "bilinear", Fraction(0))
+    for allow in (Either((LINF, turned)), Both((Either((LINF, turned)), LINF))):
+        threat = replace(THREAT, allow=allow)
+        found = only_stage(attacked(threat), tmp_path)
+        assert found.lowering == "inner"
+        assert "transform { rotate <= 30 'deg' } is left out" in " ".join(found.reasons)
+    proof = program(stage(call("toy.box"), "certify"), subjects=(replace(THREAT, allow=Either((LINF, turned))),))
+    assert refused(proof, tmp_path).code == "TM508"
+
+
+def test_a_search_of_pictures_asks_whether_the_balls_beside_them_hold(tmp_path: Path) -> None:
+    text = (manifests(tmp_path) / "toy.toml").read_text(encoding="utf-8")
+    text = text.replace('norms = ["linf", "l2"]', 'norms = ["transform"]')
+    text = text.replace('intersection = "outer"', 'intersection = "exact"')
+    (tmp_path / "toy.toml").write_text(text, encoding="utf-8")
+    turned = Transform((("rotate", Quantity(Fraction(30), "deg")),), "bilinear", Fraction(0))
+    for allow, lowering in (
+        (turned, "exact"),
+        (Both((LINF, turned)), "exact"),
+        (Either((LINF, turned)), "inner"),
+        (Both((Either((turned, LINF)), Ball("l1", "px", Fraction(1)))), "inner"),
+    ):
+        plan, found = lower(attacked(replace(THREAT, allow=allow)), Capabilities(tmp_path))
+        assert plan is not None, found
+        assert plan.evaluations[0].stages[0].lowering == lowering, allow
+    plan, _ = lower(attacked(), Capabilities(tmp_path))
+    assert plan is None

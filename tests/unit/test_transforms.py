@@ -40,7 +40,7 @@ def sets_of(x, *args, space=None, **kwargs):
 def made(sets, theta):
     theta = np.atleast_2d(np.asarray(theta, np.float64))
     flat = sets.originals.reshape(len(sets), -1)
-    return sets.transform.made(flat, theta).reshape(sets.originals.shape)
+    return sets.transforms[0].made(flat, theta).reshape(sets.originals.shape)
 
 
 PICTURE = np.array([[[[0.0, 0.25, 0.5], [0.75, 1.0, 0.125], [0.375, 0.625, 0.875]]]])
@@ -151,7 +151,7 @@ def test_scipy_makes_the_same_pictures(parts, interpolate):
     rng = np.random.default_rng(3)
     x = rng.random((12, 2, 7, 10)).astype(np.float32)
     sets = sets_of(x, parts, interpolate, F(1, 4))
-    theta = rng.uniform(-1, 1, (12, len(sets.transform.most))) * sets.transform.most
+    theta = rng.uniform(-1, 1, (12, len(sets.transforms[0].most))) * sets.transforms[0].most
     out = made(sets, theta)
     centre = np.array([[1, 0, -3], [0, 1, -4.5], [0, 0, 1]])
     for i in range(12):
@@ -186,7 +186,7 @@ def test_the_auditor_makes_the_same_bits(space, interpolate, coarse):
     if cell.step:
         x = (rng.integers(0, 256, x.shape) * float(cell.step)).astype(space.dtype)
     sets = sets_of(x, parts, interpolate, F(1, 3), space=space)
-    theta = rng.uniform(-1, 1, (4, 6)) * sets.transform.most
+    theta = rng.uniform(-1, 1, (4, 6)) * sets.transforms[0].most
     if coarse:
         theta = np.rint(theta * [1 / 45, 2, 2, 0, 4, 8]) / [1 / 45, 2, 2, 1, 4, 8]
     out = made(sets, theta)
@@ -198,7 +198,7 @@ def test_the_auditor_makes_the_same_bits(space, interpolate, coarse):
         j = int(rng.integers(len(point)))
         other = list(point)
         one = cell.step or F(float(np.spacing(np.dtype(sets.domain.grid).type(float(point[j])))))
-        other[j] += one if point[j] < sets.transform.how.middle[j] else -one
+        other[j] += one if point[j] < sets.transforms[0].how.middle[j] else -one
         assert not made_by(space, allow, start, other, theta[i].tolist())
 
 
@@ -225,11 +225,11 @@ def test_a_picture_alone_and_one_bit_and_other_parameters_are_outside():
 )
 def test_the_box_is_closed_and_exact(theta, inside):
     sets = sets_of(PICTURE, [("rotate", 30)])
-    assert sets.transform.allows(np.array([[theta]])).tolist() == [inside]
+    assert sets.transforms[0].allows(np.array([[theta]])).tolist() == [inside]
 
 
 def test_a_bound_between_two_floats_is_rounded_down():
-    transform = sets_of(PICTURE, [("translate", F(1, 10))]).transform
+    transform = sets_of(PICTURE, [("translate", F(1, 10))]).transforms[0]
     assert F(0.1) > F(1, 10)
     assert transform.most[0] == np.nextafter(0.1, 0)
     assert not transform.allows(np.array([[0.1, 0.0]])).any()
@@ -238,12 +238,12 @@ def test_a_bound_between_two_floats_is_rounded_down():
 def test_a_grid_holds_the_nearest_float_of_each_multiple():
     """Thirds up to 1: seven values, 1/3 as the nearest float64; two parameters of a shift: 49 points."""
     sets = sets_of(PICTURE, [("translate", 1)], steps=(F(1, 3),))
-    assert sets.transform.allows(np.array([[1 / 3, 1.0], [0.0, -2 / 3]])).all()
-    assert not sets.transform.allows(np.array([[0.3333, 0.0], [0.0, 4 / 3]])).any()
-    assert len(sets.transform.points(49)) == 49
-    assert sets.transform.points(48) is None
-    assert (sets.transform.points(49)[0] == 0).all()
-    assert (sets.transform.nearest(np.array([[0.4, -9.0]])) == [[1 / 3, -1.0]]).all()
+    assert sets.transforms[0].allows(np.array([[1 / 3, 1.0], [0.0, -2 / 3]])).all()
+    assert not sets.transforms[0].allows(np.array([[0.3333, 0.0], [0.0, 4 / 3]])).any()
+    assert len(sets.transforms[0].points(49)) == 49
+    assert sets.transforms[0].points(48) is None
+    assert (sets.transforms[0].points(49)[0] == 0).all()
+    assert (sets.transforms[0].nearest(np.array([[0.4, -9.0]])) == [[1 / 3, -1.0]]).all()
 
 
 def test_a_finite_set_is_listed_each_picture_once():

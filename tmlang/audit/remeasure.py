@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tmlang.audit.retransform import made_by
+from tmlang.audit.retransform import made_by, shared_out
 from tmlang.meaning.spaces import Arithmetic, Cell, Num, Op, Ref, Relation, Space
 from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Mutable, Patch, Property, Threat, Transform
 
@@ -85,9 +85,23 @@ def broken_rules(
         limits = (Relation(Ref(f), op, Num(v), text=f"of {f}") for f, op, v in subject.given)  # type: ignore[arg-type]
         return faults + [f"limit {limit.text}" for limit in limits if not _obeys(limit, named)]
     faults += [f"mask at {_label(space, i)}" for i in _frozen_moves(space, subject.mutable, original, candidate)]
-    if subject.allow is not None and not allows(space, subject.allow, original, candidate, theta):
+    if subject.allow is not None and not allows(
+        space, subject.allow, original, candidate, shared_out(subject.allow, theta)
+    ):
         faults.append("ball")
     return faults
+
+
+def branches_around(
+    space: Space, allow: Either, original: Point, candidate: Point, theta: Sequence[float] | None
+) -> set[str]:
+    """The branches of a union that hold the candidate; unnamed ones by position (``"1"``, …)."""
+    told, names = shared_out(allow, theta), allow.names or ("",) * len(allow.parts)
+    return {
+        name or str(i)
+        for i, (name, part) in enumerate(zip(names, allow.parts, strict=True), 1)
+        if allows(space, part, original, candidate, told)
+    }
 
 
 def _space_faults(space: Space, candidate: Point) -> list[str]:
@@ -185,9 +199,14 @@ def _value(expression: Arithmetic, named: Mapping[str, Fraction]) -> Fraction:
 
 
 def allows(
-    space: Space, allow: Allowed, original: Point, candidate: Point, theta: Sequence[float] | None = None
+    space: Space,
+    allow: Allowed,
+    original: Point,
+    candidate: Point,
+    theta: Mapping[Transform, Sequence[float]],
 ) -> bool:
-    """Whether the ball, patch, transform or combination of them holds the candidate."""
+    """Whether the ball, patch, transform or combination of them holds the candidate. ``theta``: what each transform is
+    told to have been given."""
     if isinstance(allow, Both):
         return all(allows(space, part, original, candidate, theta) for part in allow.parts)
     if isinstance(allow, Either):
@@ -197,7 +216,7 @@ def allows(
     if isinstance(allow, Patch):
         return _in_patch(space, allow, original, candidate)
     if isinstance(allow, Transform):
-        return theta is not None and made_by(space, allow, original, candidate, theta)
+        return allow in theta and made_by(space, allow, original, candidate, theta[allow])
     return _in_ball(space, allow, original, candidate)
 
 

@@ -14,12 +14,25 @@ from math import floor, isfinite
 import numpy as np
 
 from tmlang.meaning.spaces import Cell, Space
-from tmlang.meaning.threats import Transform
+from tmlang.meaning.threats import Allowed, Transform, transforms
 
 Point = Sequence[Fraction]
 Matrix = list[list[Fraction]]
 _PI = Decimal("3.141592653589793238462643383279502884197169399375105820974944592307816406286208998628034825342117068")
 _DIGITS = 80
+
+
+def shared_out(allow: Allowed | None, theta: Sequence[float] | None) -> dict[Transform, Sequence[float]]:
+    """The parameters beside a candidate by the transform whose they are, in the order written; none where there are not
+    as many as all transforms together have."""
+    found: dict[Transform, Sequence[float]] = {}
+    left = list(theta or ())
+    for transform in transforms(allow):
+        many = sum(2 if part == "translate" else 1 for part, _ in transform.parts)
+        found[transform], left = left[:many], left[many:]
+        if len(found[transform]) != many:
+            return {}
+    return {} if left else found
 
 
 def made_by(space: Space, transform: Transform, original: Point, candidate: Point, theta: Sequence[float]) -> bool:

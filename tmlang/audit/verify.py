@@ -29,7 +29,7 @@ from tmlang.audit.rejudge import (
     recount,
     status,
 )
-from tmlang.audit.remeasure import CannotMeasure, broken_rules, distance, exact_values, squared
+from tmlang.audit.remeasure import CannotMeasure, branches_around, broken_rules, distance, exact_values, squared
 from tmlang.audit.review import REVIEW, review_faults, review_of
 from tmlang.audit.sharing import Pair, is_one_perturbation
 from tmlang.audit.summary import form_fault, summary
@@ -37,7 +37,7 @@ from tmlang.audit.tally import tally_plan
 from tmlang.audit.void import void_methods
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.meaning.spaces import Space
-from tmlang.meaning.threats import Ball, Property, Shift, Threat
+from tmlang.meaning.threats import Ball, Either, Property, Shift, Threat
 from tmlang.plan.ir import Plan
 
 Json = Mapping[str, Any]
@@ -305,9 +305,26 @@ def _measure(bundle: Bundle, plan: Plan, subject: Threat | Property, row: Record
             f"it breaks {broken[0]}" if broken else "it is inside"
         )
     if isinstance(subject, Threat):
+        yield from _branches(space, subject, row, start, point, bundle.parameters(row.candidate))
         yield from _distances(space, row, start, point)
         if isinstance(subject.allow, Ball) and row.distance is not None:
             yield from _own_distance(subject.allow, row, start, point, plan)
+
+
+def _branches(
+    space: Space,
+    threat: Threat,
+    row: Record,
+    start: list[Fraction],
+    point: list[Fraction],
+    theta: Sequence[float] | None,
+) -> Iterator[str]:
+    """A candidate inside a union lies in the branches that it is told to lie in, and a failure in no other."""
+    if not isinstance(threat.allow, Either) or row.within_scope is not True:
+        return
+    told, mine = set((row.branch or "").split()), branches_around(space, threat.allow, start, point, theta)
+    if told - mine or (row.observed_failure and told != mine):
+        yield f"told in branches {sorted(told)}, and it lies in {sorted(mine)}"
 
 
 def _distances(space: Space, row: Record, start: list[Fraction], point: list[Fraction]) -> Iterator[str]:

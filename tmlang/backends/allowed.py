@@ -6,7 +6,7 @@ implies per coordinate are limits; several of them meet coordinate by coordinate
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from math import floor, isqrt
@@ -21,7 +21,7 @@ from tmlang.backends.membership import CountBall, PatchBall, PowerBall, disc
 from tmlang.backends.transforms import TransformSet
 from tmlang.diagnostics.stop import stop
 from tmlang.meaning.spaces import Space
-from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Patch, Transform
+from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Patch, Transform, transforms
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,17 @@ def branches(space: Space, allow: Allowed | None) -> tuple[Branch, ...]:
         named = [(name or str(i), part) for i, (name, part) in enumerate(zip(names, allow.parts, strict=True), 1)]
     else:
         named = [("", allow or Anything())]
-    return tuple(_branch(space, name, atoms) for name, part in named for atoms in _alternatives(part))
+    made = _pictures(space, allow)
+    return tuple(_branch(space, name, atoms, made) for name, part in named for atoms in _alternatives(part))
+
+
+def _pictures(space: Space, allow: Allowed | None) -> dict[Transform, TransformSet]:
+    """What each transform makes; the parameters of all stand side by side."""
+    found = [TransformSet(transform, Domain(space)) for transform in transforms(allow)]
+    sizes = [one.kept for one in found]
+    return {
+        one.transform: replace(one, before=sum(sizes[:i]), behind=sum(sizes[i + 1 :])) for i, one in enumerate(found)
+    }
 
 
 Atom = Ball | Patch | Transform
@@ -67,12 +77,14 @@ def _alternatives(allow: Allowed) -> list[tuple[Atom, ...]]:
     return [()] if isinstance(allow, Anything) else [(allow,)]
 
 
-def _branch(space: Space, name: str, atoms: tuple[Atom, ...]) -> Branch:
+def _branch(space: Space, name: str, atoms: tuple[Atom, ...], made: dict[Transform, TransformSet]) -> Branch:
     limits = implied = Limits.uniform(space.size, None)
     rules, balls, transform = [], [], None
     for atom in atoms:
         if isinstance(atom, Transform):
-            transform = TransformSet(atom, Domain(space))
+            if transform is not None and transform.transform != atom:
+                raise stop("TM420", "one picture is to be made by two transforms", space.origin)
+            transform = made[atom]
             continue
         ball, reach = _ball(space, atom) if isinstance(atom, Ball) else _patch(space, atom)
         if isinstance(ball, str):

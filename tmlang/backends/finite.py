@@ -13,8 +13,10 @@ from tmlang.backends.relations import decided
 
 if TYPE_CHECKING:
     from tmlang.backends.threatset import ThreatSet
+    from tmlang.backends.transforms import TransformSet
 
 Values = NDArray[Any]
+Parameters = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _BLOCK = 1 << 22
@@ -29,40 +31,54 @@ def count(sets: ThreatSet, row: int, limit: int) -> int | None:
         ranges = ranges_of(sets, row, 0)
         size = None if ranges is None else prod(len(values) for _, values in ranges)
     else:
-        listed = enumerate_members(sets, row, limit)
-        size = None if listed is None else len(listed)
+        found = listed(sets, row, limit)
+        size = None if found is None else len(found[0])
     return None if size is None or size > limit else size
 
 
-def enumerate_members(sets: ThreatSet, row: int, limit: int) -> Values | None:
-    """All members of one example's set, each once: (|S|, *shape); ``None`` beyond ``limit``."""
-    if sets.transform is not None:
-        pictures = made_members(sets, row, limit)
-        return None if pictures is None else pictures[0]
-    found: list[Values] = []
-    blocks = members(sets, row)
+def listed(sets: ThreatSet, row: int, limit: int) -> tuple[Values, Parameters] | None:
+    """All members of one example's set, each once: (|S|, *shape), and the parameters that make them, (|S|, P), NaN
+    where none do; ``None`` beyond ``limit`` members (or values of parameters), or where one of either is real."""
+    found: list[Values] = [np.empty((0, *sets.space.shape), sets.domain.dtype)]
+    made: list[Parameters] = [np.empty((0, sets.parameters))]
+    for branch, own in enumerate(sets.branches):
+        if own.transform is not None:
+            pictures = _pictures(sets, row, branch, own.transform, limit)
+            if pictures is None:
+                return None
+            found.append(pictures[0])
+            made.append(pictures[1])
+    rest = sets.without_pictures
+    blocks = () if rest is None else members(rest, row)
     if blocks is None:
         return None
+    seen = sum(map(len, found))
     for block in blocks:
         found.append(block)
-        if sum(map(len, found)) > limit:
+        made.append(np.full((len(block), sets.parameters), np.nan))
+        if sum(map(len, found)) - seen > limit:
             return None
-    return np.concatenate([np.empty((0, *sets.space.shape), sets.domain.dtype), *found])
+    x, theta = np.concatenate(found), np.concatenate(made)
+    if seen:
+        _, first = np.unique(x.reshape(len(x), -1), axis=0, return_index=True)
+        x, theta = x[np.sort(first)], theta[np.sort(first)]
+    return None if len(x) > limit else (x, theta)
 
 
-def made_members(sets: ThreatSet, row: int, limit: int) -> tuple[Values, Values] | None:
-    """The pictures (|S|, *shape) of one example that a transform whose parameters lie on grids makes, each once, with
-    parameters (|S|, p) that make it; ``None`` where more than ``limit`` parameters are allowed, in a union, or without
-    a grid. Pictures that an intersection or a mask leaves out are not among them."""
-    transform = sets.transform
-    points = None if transform is None or len(sets.branches) > 1 else transform.points(limit)
-    if transform is None or points is None:
+def _pictures(
+    sets: ThreatSet, row: int, branch: int, transform: TransformSet, limit: int
+) -> tuple[Values, Parameters] | None:
+    """The pictures of one branch, each once, with parameters that make them; ``None`` where more than ``limit``
+    parameters are allowed, or one has no grid."""
+    points = transform.points(limit)
+    if points is None:
         return None
-    part = sets.rows([row] * len(points))
-    x = transform.made(part.originals.reshape(len(points), -1), points).reshape(-1, *sets.space.shape)
-    _, first = np.unique(x.reshape(len(x), -1), axis=0, return_index=True)
-    kept = np.sort(first)[part.inside(x, points)[np.sort(first)]]
-    return x[kept], points[kept]
+    x = transform.made(sets.originals[[row] * len(points)].reshape(len(points), -1), points)
+    _, first = np.unique(x, axis=0, return_index=True)
+    kept = np.sort(first)
+    x, theta = x[kept].reshape(-1, *sets.space.shape), transform.among(points[kept])
+    inside = sets.rows([row] * len(kept)).inside_branches(x, theta)[branch]
+    return x[inside], theta[inside]
 
 
 def members(sets: ThreatSet, row: int) -> Iterator[Values] | None:
@@ -112,19 +128,10 @@ def _may_grow(sets: ThreatSet, row: int, branch: int, block: Values, moving: set
     """Whether partial inputs are still in the balls and obey the relations between coordinates that are set."""
     part = sets.rows([row] * len(block))
     change = part.change(block)
-    good = within_balls(sets, row, branch, block)
+    good = part.beside(branch, block)
     known = frozenset(name for j, name in enumerate(sets.space.features) if j not in moving)
     for relation in decided(sets.space.relations, known):
         good &= part.obeys(relation, change.x, change.k, good)
-    return good
-
-
-def within_balls(sets: ThreatSet, row: int, branch: int, block: Values) -> Flags:
-    """Whether inputs ``block`` (n, size) lie in the balls of a branch, whatever else they break."""
-    change = sets.rows([row] * len(block)).change(block)
-    good: Flags = np.ones(len(block), np.bool_)
-    for ball in sets.branches[branch].balls:
-        good &= ball.holds(change)
     return good
 
 

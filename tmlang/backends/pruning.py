@@ -22,7 +22,7 @@ from tmlang.audit.record import REJECTED
 from tmlang.backends.answers import Answer, seconds
 from tmlang.backends.contract import Job, Verdicts
 from tmlang.backends.failure import Failure
-from tmlang.backends.finite import Ranges, ranges_of, within_balls
+from tmlang.backends.finite import Ranges, ranges_of
 from tmlang.backends.native.enumerate import one_thread
 from tmlang.backends.probing import falsify
 from tmlang.backends.splitting import OPEN, Bounds, by_boxes, youngest
@@ -140,7 +140,7 @@ class _Search:
         start = self.job.sets.originals[i]
         own = np.array([int(np.searchsorted(v, start.reshape(-1)[j])) for j, v in grid.ranges], dtype=np.int64)
         nearest = grid.inputs(start, np.clip(own, low, high)).reshape(len(low), -1)
-        near = within_balls(self.job.sets, i, grid.branch, nearest)
+        near = self.job.sets.rows([i] * len(nearest)).beside(grid.branch, nearest)
         return low[near], high[near]
 
     def _listed(self, i: int, grid: _Grid, low: Indices, high: Indices) -> tuple[Answer | None, int]:

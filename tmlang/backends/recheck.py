@@ -139,7 +139,9 @@ def _rows(
         _facts(m, values[i], found.get(i), {name: float(d[i]) for name, d in distances.items()}, projected)
         for i, m in enumerate(membership)
     ]
-    return facts if theta is None else [replace(f, theta=theta[i]) for i, f in enumerate(facts)]
+    if theta is None:
+        return facts
+    return [f if np.isnan(theta[i]).all() else replace(f, theta=theta[i]) for i, f in enumerate(facts)]
 
 
 def _decide(x: Tensor, evaluator: Evaluator, failure: Predicate) -> tuple[Tensor, Tensor, Tensor]:

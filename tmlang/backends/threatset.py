@@ -18,7 +18,7 @@ from tmlang.audit.record import BRANCHES
 from tmlang.backends.allowed import Branch, branches
 from tmlang.backends.distances import distances
 from tmlang.backends.domain import Domain, Flags, Indices, Values
-from tmlang.backends.finite import count, enumerate_members
+from tmlang.backends.finite import count, listed
 from tmlang.backends.interval import box
 from tmlang.backends.inward import project_inward
 from tmlang.backends.masks import freedom
@@ -27,7 +27,7 @@ from tmlang.backends.relations import holds
 from tmlang.backends.transforms import TransformSet
 from tmlang.diagnostics.stop import stop
 from tmlang.meaning.spaces import Relation, Space
-from tmlang.meaning.threats import Allowed, Threat
+from tmlang.meaning.threats import Allowed, Threat, without_pictures
 
 _PART = 256
 
@@ -304,14 +304,34 @@ class ThreatSet:
     def project(self, x: Values) -> Projection:
         """Members near ``x`` (N, *shape), rounded inward, each verified by :meth:`inside`; a member stays as it is.
         Nothing is projected onto the pictures of a transform."""
-        if self.transform is not None:
+        if self.without_pictures is None:
             return Projection(self.originals.copy(), np.zeros(len(self), np.bool_))
-        return Projection(*project_inward(self, x))
+        return Projection(*project_inward(self.without_pictures, x))
 
     @property
-    def transform(self) -> TransformSet | None:
-        """The transform whose pictures these sets are (or some of them); ``None`` for sets of other kinds."""
-        return next((b.transform for b in self.branches if b.transform is not None), None)
+    def transforms(self) -> tuple[TransformSet, ...]:
+        """The transforms whose pictures are in these sets, each once, in the order written."""
+        return tuple(dict.fromkeys(b.transform for b in self.branches if b.transform is not None))
+
+    @property
+    def parameters(self) -> int:
+        """How many parameters of transforms a candidate keeps."""
+        return max((transform.kept for transform in self.transforms), default=0)
+
+    @property
+    def without_pictures(self) -> ThreatSet | None:
+        """The sets without the pictures of a transform; ``None`` where these are all that is in them."""
+        if not self.transforms:
+            return self
+        allow = without_pictures(self.threat.allow)
+        return None if allow is None else self.allowing(allow)
+
+    def beside(self, branch: int, x: Values) -> Flags:
+        """Which of ``x`` (N, *shape) the limits and balls of a branch hold, whatever else they break: (N,) bool."""
+        change = self.change(x)
+        balls = (ball.holds(change) for ball in self.branches[branch].balls)
+        held: Flags = np.logical_and.reduce([self._within_limits(branch, change.x), *balls])
+        return held
 
     def count(self, limit: int) -> list[int | None]:
         """|S| per example, exact; ``None`` where it exceeds ``limit`` (real coordinates that move always do)."""
@@ -319,7 +339,8 @@ class ThreatSet:
 
     def enumerate(self, row: int, limit: int) -> Values | None:
         """All members of set ``row``, each once: (|S|, *shape), or ``None`` beyond ``limit``."""
-        return enumerate_members(self, row, limit)
+        found = listed(self, row, limit)
+        return None if found is None else found[0]
 
 
 def _all(flags: Flags) -> Flags:

@@ -26,10 +26,13 @@ Parameters = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TransformSet:
-    """``transform``, over the pictures of ``domain``."""
+    """``transform``, over the pictures of ``domain``. ``before`` and ``behind``: how many parameters of other transforms
+    a candidate keeps on either side of its own."""
 
     transform: Transform
     domain: Domain
+    before: int = 0
+    behind: int = 0
     name = "transform"
 
     @cached_property
@@ -82,11 +85,21 @@ class TransformSet:
     def holds(self, change: Change) -> Flags:
         """Membership of a :class:`Change` that knows its parameters; without them nothing is inside."""
         inside = np.zeros(len(change.x), np.bool_)
-        if change.theta is None or change.theta.shape != (len(change.x), len(self.most)):
+        if change.theta is None or change.theta.shape != (len(change.x), self.kept):
             return inside
-        at = np.flatnonzero(self.allows(change.theta))
-        inside[at] = (self.made(change.x0[at], change.theta[at]) == change.x[at]).all(axis=1)
+        own = change.theta[:, self.before : self.kept - self.behind]
+        at = np.flatnonzero(self.allows(own))
+        inside[at] = (self.made(change.x0[at], own[at]) == change.x[at]).all(axis=1)
         return inside
+
+    @property
+    def kept(self) -> int:
+        """How many parameters a candidate keeps, those of other transforms too."""
+        return self.before + len(self.bounds) + self.behind
+
+    def among(self, theta: Parameters) -> Parameters:
+        """Its own parameters (n, p) as a candidate keeps them: (n, kept), NaN for those of other transforms."""
+        return np.pad(theta, ((0, 0), (self.before, self.behind)), constant_values=np.nan)
 
     def points(self, limit: int) -> Parameters | None:
         """All allowed parameters (K, p), the original's first; ``None`` beyond ``limit`` or without a grid."""

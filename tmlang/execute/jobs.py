@@ -17,7 +17,7 @@ from tmlang.execute.arena import Arena
 from tmlang.execute.received import of_units
 from tmlang.execute.seeds import derive
 from tmlang.execute.world import Attacked
-from tmlang.meaning.threats import Allowed, Either
+from tmlang.meaning.threats import Allowed, Anything, Both, Either, Transform, transforms, without_pictures
 from tmlang.meaning.values import Artifact
 from tmlang.plan.ir import AccessLevel, Stage
 
@@ -36,7 +36,8 @@ class Searched:
 @dataclass(frozen=True)
 class JobMaker:
     """Makes the jobs of one stage and repeat. ``read``: see :class:`~tmlang.backends.contract.Job`; ``listen`` hears of
-    every count of rows. ``received``: what the stage is handed, by units of the arena."""
+    every count of rows. ``received``: what the stage is handed, by units of the arena. ``pictures``: the method knows
+    of transforms."""
 
     arena: Arena
     stage: Stage
@@ -45,6 +46,7 @@ class JobMaker:
     read: Callable[[Artifact], bytes] | None
     listen: Callable[[int], None] | None = None
     received: Mapping[str, Received] = field(default_factory=dict)
+    pictures: bool = False
 
     def jobs(self, at: Sequence[int], used: Sequence[int]) -> list[Searched]:
         """One job on the attacked object, or one on each surrogate under ``transfer``, or one for each branch of a
@@ -81,7 +83,7 @@ class JobMaker:
     def _job(self, at: Sequence[int], oracle: Oracle, seeds: tuple[int, ...]) -> Job:
         arena, through = self.arena, self.stage.through
         index = torch.tensor(list(at))
-        return Job(
+        job = Job(
             oracle=oracle,
             sets=arena.sets.rows(list(at)),
             threat=arena.threat,
@@ -96,6 +98,9 @@ class JobMaker:
             fit=self._fit(),
             received=of_units(self.received, at),
         )
+        if self.pictures or not transforms(arena.threat.allow):
+            return job
+        return _of_pixels(job, proves=self.stage.role != "attack")
 
     def _fit(self) -> Fit | None:
         """What a universal perturbation is fitted on; its queries are nobody's."""
@@ -139,6 +144,22 @@ class JobMaker:
         if through.name == "straight_through":
             return attacked.straight_through
         return Expectation(attacked.straight_through, int(cast(Any, dict(through.args)["draws"])))
+
+
+def _of_pixels(job: Job, *, proves: bool) -> Job:
+    """For a method that knows of no transforms: a search has the alternatives that none makes, a proof has a larger
+    set, in which it does not matter what made a picture."""
+    allow = job.threat.allow
+    part = _unmade(allow) if proves and allow is not None else without_pictures(allow)
+    assert part is not None, "the matcher leaves something to search"
+    return _on_branch(job, part)
+
+
+def _unmade(allow: Allowed) -> Allowed:
+    """``allow`` with anything in place of the pictures of a transform."""
+    if isinstance(allow, (Both, Either)):
+        return replace(allow, parts=tuple(map(_unmade, allow.parts)))
+    return Anything() if isinstance(allow, Transform) else allow
 
 
 def _on_branch(job: Job, part: Allowed) -> Job:

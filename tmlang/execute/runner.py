@@ -296,7 +296,8 @@ class _Evaluation:
         adapter, listen = _adapter(stage, self.runner.world.capabilities), self._listener(stage)
         handed = received(stage, repeat, self.arena, self.runner.world, self.folder.bundle, self.runner.records)
         caller = _CALLERS.get(stage.role, StageRun)
-        run = caller(self.arena, stage, repeat, adapter, self.deadline, read, listen, handed)
+        pictures = self.runner.world.capabilities.carries(stage.backend, stage.method, "transform")
+        run = caller(self.arena, stage, repeat, adapter, self.deadline, read, listen, handed, pictures)
         if not limits.workers:
             yield (answered(run, piece) for piece in pieces)
             return

@@ -42,10 +42,12 @@ class StageRun:
     read: Callable[[Artifact], bytes] | None = None
     listen: Callable[[int], None] | None = None
     received: Mapping[str, Received] = field(default_factory=dict)
+    pictures: bool = False
 
     @property
     def _maker(self) -> JobMaker:
-        return JobMaker(self.arena, self.stage, self.repeat, self.deadline, self.read, self.listen, self.received)
+        told = self.deadline, self.read, self.listen, self.received, self.pictures
+        return JobMaker(self.arena, self.stage, self.repeat, *told)
 
     def ask(self, piece: Piece) -> Batch | Fault:
         """One call about the units of ``piece``: their rows, or why there are none.
@@ -106,7 +108,7 @@ class StageRun:
             parts = [self._proved(piece, s, o, efforts, within) for o, s in zip(outcomes, searched, strict=True)]
             return Batch(sum((p.rows for p in parts), ()), sum((p.kept for p in parts), ()))
         efforts = _progressed(efforts, outcomes)
-        found = [self._offered(o, s.job) for o, s in zip(outcomes, searched, strict=True)]
+        found = [self._offered(o, s.job, piece.at) for o, s in zip(outcomes, searched, strict=True)]
         return self._rows(piece.at, [sum(facts, ()) for facts in zip(*found, strict=True)], efforts, within)
 
     def _call(self, job: Job) -> Candidates | Verdicts:
@@ -114,22 +116,23 @@ class StageRun:
             return cast(Search, self.adapter).search(job)
         return cast(Certifier, self.adapter).certify(job)
 
-    def _offered(self, outcome: Candidates | Verdicts | Fault, job: Job) -> list[tuple[Facts, ...]]:
+    def _offered(self, outcome: Candidates | Verdicts | Fault, job: Job, at: Sequence[int]) -> list[tuple[Facts, ...]]:
         if isinstance(outcome, Candidates):
-            return self._recheck(outcome, job)
+            return self._recheck(outcome, job, at)
         assert isinstance(outcome, Fault)
         return [(Facts(outcome.status, outcome.message),)] * len(job.x)
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
-    def _recheck(self, candidates: Candidates, job: Job) -> list[tuple[Facts, ...]]:
-        began = time.perf_counter()
-        failure = Failure.of(job.sets, job.y, job.target)
+    def _recheck(self, candidates: Candidates, job: Job, at: Sequence[int]) -> list[tuple[Facts, ...]]:
+        """Judged by the whole set, whatever part of it the job was about."""
+        began, sets = time.perf_counter(), self.arena.sets.rows(list(at))
+        failure = Failure.of(sets, job.y, job.target)
         confirmation = self.arena.confirmation
         if confirmation is None:
-            found = recheck(candidates, job.sets, self.arena.attacked.evaluator, failure)
+            found = recheck(candidates, sets, self.arena.attacked.evaluator, failure)
         else:
-            found = recheck(candidates, job.sets, confirmation, Confirmed(failure, confirmation))
+            found = recheck(candidates, sets, confirmation, Confirmed(failure, confirmation))
         self.arena.replaying += time.perf_counter() - began
         return list(found)
 
@@ -220,7 +223,7 @@ class StageRun:
         self, at: Sequence[int], verdicts: Verdicts, job: Job, efforts: Sequence[Effort], within: Sequence[bool]
     ) -> Batch:
         """Rows of a prover: its counterexamples replayed, its verdicts recorded."""
-        rechecked = self._recheck(verdicts.candidates or _nothing(job), job)
+        rechecked = self._recheck(verdicts.candidates or _nothing(job), job, at)
         facts = [unit[-1:] if unit[-1].is_witness else unit[:1] for unit in rechecked]
         batch = self._rows(at, facts, efforts, within)
         rows = [

@@ -79,6 +79,25 @@ class Either:
 Allowed = Union[Ball, Patch, Transform, Anything, Both, Either]
 
 
+def transforms(allow: Allowed | None) -> tuple[Transform, ...]:
+    """Every transform of an allowed set, each once, in the order written. A candidate keeps the parameters of all of
+    them side by side, NaN where one had no part in it."""
+    if isinstance(allow, (Both, Either)):
+        return tuple(dict.fromkeys(found for part in allow.parts for found in transforms(part)))
+    return (allow,) if isinstance(allow, Transform) else ()
+
+
+def without_pictures(allow: Allowed | None) -> Allowed | None:
+    """What is left of an allowed set without the alternatives that a transform makes; ``None`` for nothing."""
+    if isinstance(allow, Both):
+        rest = [without_pictures(part) for part in allow.parts]
+        return None if None in rest else Both(tuple(part for part in rest if part is not None))
+    if isinstance(allow, Either):
+        kept = [part for part in map(without_pictures, allow.parts) if part is not None]
+        return (kept[0] if len(kept) == 1 else Either(tuple(kept))) if kept else None
+    return None if isinstance(allow, Transform) else allow
+
+
 @dataclass(frozen=True, slots=True)
 class Mutable:
     """Which coordinates the attacker may move.

@@ -215,6 +215,12 @@ class Capabilities:
             self._read[name] = found
         return self._read[name]
 
+    def carries(self, backend: str, method: str, norm: str) -> bool:
+        """Whether a method searches sets of this norm."""
+        found = self.backend(backend)
+        row = found.method(method) if found else None
+        return row is not None and norm in row.norms
+
     def _beside(self) -> Mapping[str, Path]:
         if self._alone:
             return {}

@@ -12,7 +12,7 @@ from tmlang.base.frozen import dataclass
 from tmlang.diagnostics.suggest import listed
 from tmlang.meaning.models import Model
 from tmlang.meaning.spaces import Space
-from tmlang.meaning.threats import Allowed, Both, Either, Shift, Subject, Threat
+from tmlang.meaning.threats import Allowed, Both, Either, Shift, Subject, Threat, transforms
 from tmlang.plan.asked import OBJECT_WORDS, Need, balls, features, goal, leaf, misfits, object_kind
 from tmlang.plan.capability import ACCESS, Carried, Method, worst
 from tmlang.plan.smoothing import misfit
@@ -127,16 +127,20 @@ class _Judge:
             need = leaf(part, threat)
             if need.key in self.method.norms:
                 return "exact", []
-            return None, [self._obstacle("TM508", need)]
+            pictures = "it searches the pictures of a transform" if self.method.norms == ("transform",) else None
+            return None, [self._obstacle("TM508", need, pictures)]
         key = "intersection" if isinstance(part, Both) else "union"
         need = Need(
             key, f"`{threat.name}` allows {'an' if key == 'intersection' else 'a'} {key} of balls", threat.origin
         )
         inner = [self._part(p, threat, whole=False) for p in part.parts]
         missing = [obstacle for carried, obstacles in inner if carried is None for obstacle in obstacles]
-        pictures = [obstacle for obstacle in missing if obstacle.need.key == "transform"]
-        if pictures and not self.proves:  # what makes a picture is a part of it: who leaves that out finds none
-            return None, pictures
+        if isinstance(part, Both) and not self.proves:
+            made = [carried for p, (carried, _) in zip(part.parts, inner, strict=True) if transforms(p)]
+            if None in made:  # what makes a picture is a part of it: who leaves that out finds none
+                return None, missing
+            if made and "transform" in self.method.norms:
+                missing = []  # of every picture it is asked whether the balls beside the transform hold it
         # One part is enough to certify an intersection or to search a union; the other way round needs them all.
         enough = isinstance(part, Both) or not self.proves
         if missing and not (enough and any(carried is not None for carried, _ in inner)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isnan, nan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from tmlang.audit.remeasure import exact_values
 from tmlang.audit.show import number
 from tmlang.audit.units import is_witness, stage_label
 from tmlang.meaning.spaces import Cell, Space
-from tmlang.meaning.threats import Property, Shift, Subject, Threat, Transform
+from tmlang.meaning.threats import Allowed, Property, Shift, Subject, Threat, transforms
 from tmlang.plan.ir import EvaluationPlan
 from tmlang.plan.written import parameter_names
 
@@ -175,8 +176,8 @@ def failure_view(
             changes = tuple(_changes(space, before, after))
         else:
             shown = _pictures(space, before, after)
-    if row.candidate is not None and isinstance(subject, Threat) and isinstance(subject.allow, Transform):
-        changes = tuple(_parameters(subject.allow, bundle.parameters(row.candidate) or ()))
+    if row.candidate is not None and isinstance(subject, Threat):
+        changes += tuple(_parameters(subject.allow, bundle.parameters(row.candidate)))
     return FailureView(
         row.unit,
         class_name(classes, row.label),
@@ -222,10 +223,12 @@ def _changes(space: Space, before: Sequence[Fraction], after: Sequence[Fraction]
             )
 
 
-def _parameters(transform: Transform, theta: Sequence[float]) -> Iterator[Change]:
-    """What the transform did to this picture."""
-    for (name, unit), value in zip(parameter_names(transform), theta, strict=True):
-        yield Change(name, f"{number(Fraction(value), 6)}{f' {unit}' if unit else ''}")
+def _parameters(allow: Allowed | None, theta: Sequence[float] | None) -> Iterator[Change]:
+    """What a transform did to this picture."""
+    names = [named for transform in transforms(allow) for named in parameter_names(transform)]
+    for (name, unit), value in zip(names, theta or (nan,) * len(names), strict=True):
+        if not isnan(value):
+            yield Change(name, f"{number(Fraction(value), 6)}{f' {unit}' if unit else ''}")
 
 
 def _value(cell: Cell, value: Fraction, digits: int = 7) -> str:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import cast
 
 from tmlang.meaning.spaces import Space
-from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Mutable, Norm
+from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Mutable, Norm, transforms
 from tmlang.meaning.values import Quantity
 from tmlang.semantics import boxes, distances, mutable, radii, regions, spaces, values
 from tmlang.semantics.scope import Env, World
@@ -32,9 +32,27 @@ def allowed(world: World, env: Env, node: ast.Allowed, part: Mutable | None) -> 
             return allowed(world, env, node.allowed, part)
         case ast.Both():
             parts = [allowed(world, env, p, part) for p in node.parts]
-            return None if None in parts else Both(cast("tuple[Allowed, ...]", tuple(parts)))
+            return _intersection(world, node, cast("tuple[Allowed, ...]", tuple(parts))) if None not in parts else None
         case ast.Either():
             return _union(world, env, node, part)
+
+
+def _intersection(world: World, node: ast.Both, parts: tuple[Allowed, ...]) -> Both | None:
+    """Conditions that hold together; what makes the picture is said once."""
+    made = [(p, found) for p, found in zip(node.parts, map(transforms, parts), strict=True) if found]
+    if len({transform for _, found in made for transform in found}) < 2 or len(made) < 2:
+        return Both(parts)
+    world.report(
+        "TM420",
+        "two transforms stand in one intersection",
+        made[1][0],
+        notes=(
+            "one reading: the pictures that both of them make, each from parameters of its own",
+            "another: one moves what the other has made",
+        ),
+        help="one after the other is one transform, in the order written: transform { rotate <= … translate <= … }",
+    )
+    return None
 
 
 def _union(world: World, env: Env, node: ast.Either, part: Mutable | None) -> Either | None:

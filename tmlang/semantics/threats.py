@@ -12,6 +12,7 @@ from tmlang.meaning.threats import (
     Patch,
     Subject,
     Threat,
+    transforms,
 )
 from tmlang.semantics import access, allowed, clauses, data, judging, models, mutable, regions
 from tmlang.semantics.clauses import read
@@ -157,6 +158,7 @@ class _Parts:
     def threat(self, name: str, world: World) -> Threat | None:
         """The whole, if nothing was refused."""
         _place_said(world, self)
+        _one_reading(world, self)
         _calibration_apart(world, self)
         written = ("mutable", "goal", "access", "clean_errors", "rejected", "success", "nature", "allow", "minimize")
         if any(getattr(self, word) is None for word in written if word in self.found) or None in self.assumptions:
@@ -203,6 +205,28 @@ def _place_said(world: World, parts: _Parts) -> None:
             node,
             help="at any place, at (row, column), or nature: { place … }",
         )
+
+
+def _one_reading(world: World, parts: _Parts) -> None:
+    """A mask and a transform, and masks of single examples and one perturbation for all, do not say what is allowed."""
+    if parts.mutable is None or "mutable" not in parts.found:
+        return
+    node = parts.found["mutable"].value
+    if parts.mutable.kind != "all" and transforms(parts.allow):
+        world.report(
+            "TM420",
+            "a transform moves the whole picture, and a part of it is frozen",
+            node,
+            notes=(
+                "one reading: the pictures that happen to equal the original wherever it is frozen",
+                "another: what is mutable is cut out of the moved picture and pasted into the original",
+            ),
+            help="mutable: all; how much changes can be bounded: transform { … } … and pixels_changed <= 40 in px",
+        )
+    if parts.mutable.per_example and parts.fitted is not None and parts.examples is not None:
+        message = f"the masks are those of {parts.examples.meaning.name}, and {parts.fitted} has none to be fitted with"
+        help = 'one mask for all examples: mutable: mask("mask.npz"), or perturbation: per example'
+        world.report("TM421", message, node, help=help)
 
 
 def _calibration_apart(world: World, parts: _Parts) -> None:

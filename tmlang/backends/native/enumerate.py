@@ -13,7 +13,7 @@ import torch
 from tmlang.audit.record import REJECTED
 from tmlang.backends.contract import Candidates, Job, Verdicts
 from tmlang.backends.failure import Failure
-from tmlang.backends.finite import made_members
+from tmlang.backends.finite import listed
 from tmlang.backends.native.arguments import whole
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ class Enumerate:
 
     def certify(self, job: Job) -> Verdicts:
         x, found = job.x.clone(), torch.zeros(len(job.x), dtype=torch.bool)
-        transform = job.sets.transform
-        theta = None if transform is None else torch.zeros(len(x), len(transform.most), dtype=torch.float64)
+        theta = torch.full((len(x), job.sets.parameters), torch.nan, dtype=torch.float64)
         failure = Failure.of(job.sets, job.y, job.target)
         answers = []
         with one_thread():
@@ -59,7 +58,7 @@ class Enumerate:
                 answer = _answer(job, failure, unit)
                 if answer.witness is not None:
                     x[unit], found[unit] = answer.witness, True
-                if answer.theta is not None and theta is not None:
+                if answer.theta is not None:
                     theta[unit] = answer.theta
                 answers.append(answer)
         return Verdicts(
@@ -67,7 +66,7 @@ class Enumerate:
             margin=torch.full((len(x),), torch.nan),
             gap=0.0,
             gap_kind="proved",
-            candidates=Candidates(x, found, (None,) * len(x), theta=theta),
+            candidates=Candidates(x, found, (None,) * len(x), theta=theta if theta.shape[1] else None),
             messages=tuple(a.message for a in answers),
             sizes=tuple(a.size for a in answers),
         )
@@ -86,13 +85,11 @@ class _Answer:
 
 def _answer(job: Job, failure: Failure, unit: int) -> _Answer:
     limit = whole(job.arguments["at_most"])
-    made = job.sets.transform is not None
-    pictures = made_members(job.sets, unit, limit) if made else None
-    listed = job.sets.enumerate(unit, limit) if pictures is None else pictures[0]
-    if listed is None:
-        endless = "a parameter has no grid" if made else "a real coordinate moves"
+    members = listed(job.sets, unit, limit)
+    if members is None:
+        endless = "a parameter has no grid" if job.sets.transforms else "a real coordinate moves"
         return _Answer("unknown", message=f"the set has more than {limit} inputs, or {endless}")
-    x = torch.from_numpy(listed).to(job.x.dtype)
+    x, theta = torch.from_numpy(members[0]).to(job.x.dtype), torch.from_numpy(members[1])
     # A batch may round differently, so it only says where to look first.
     batch = _decisions(job, x, unit, alone=False)
     if len(batch) < len(x):
@@ -105,8 +102,7 @@ def _answer(job: Job, failure: Failure, unit: int) -> _Answer:
         fails = failure.rows(torch.full((len(at),), unit))(decided, x[at])
         if bool(fails.any()):
             one = int(at[fails][0])
-            theta = None if pictures is None else torch.from_numpy(pictures[1][one])
-            return _Answer("broken", len(x), witness=x[one], theta=theta)
+            return _Answer("broken", len(x), witness=x[one], theta=theta[one])
     if bool((decided < REJECTED).any()):
         return _Answer("error", len(x), "the object gives no decision on some input of the set")
     return _Answer("certified", len(x))

@@ -21,4 +21,6 @@ RULES = (
     Rule("TM416", "data and model do not fit the same space"),
     Rule("TM418", "with two classes every target is the untargeted one", "warning"),
     Rule("TM419", "the figure cannot show this evaluation"),
+    Rule("TM420", "a transform and what stands beside it can be read in two ways"),
+    Rule("TM421", "the perturbation is fitted on examples that the masks are not for"),
 )
