@@ -15,7 +15,7 @@ suite autoattack_standard(version in {"0.1"}) {
 suite autoattack_plus(version in {"0.1"}) {
   attack:  apgd_ce = native.apgd(loss: ce, steps: 100, restarts: 5)
   attack:  apgd_dlr = native.apgd(loss: dlr, steps: 100, restarts: 5)
-  attack:  fab = torchattacks.FAB(steps: 100, n_restarts: 5)
+  attack:  fab = native.fab(steps: 100, restarts: 5)
   attack:  square = native.square(queries: 5000, restarts: 1, p_init: 4/5)
   attack:  apgd_t = native.apgd_targeted(steps: 100, restarts: 1, targets: 9)
   attack:  fab_t = native.fab_targeted(steps: 100, restarts: 1, targets: 9)

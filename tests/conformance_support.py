@@ -117,6 +117,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "art.PixelAttack": {"max_iter": F1},
     "art.ThresholdAttack": {"max_iter": F1},
     "art.SignOPTAttack": {"num_trial": Fraction(2), "max_iter": F1, "k": Fraction(4), "query_limit": Fraction(100)},
+    "native.fab": {"steps": Fraction(15)},
     "native.fab_targeted": {"steps": Fraction(15), "targets": Fraction(4)},
     "native.coordinates": {"restarts": Fraction(1), "rounds": Fraction(12)},
     "native.apgd": {"steps": Fraction(25)},
@@ -158,6 +159,7 @@ WEAK = {
     "torchattacks.DeepFool": "it stalls on saturated pixels",
     "torchattacks.TPGD": "it leaves the clean prediction, not the label",
     "torchattacks.Jitter": "its loss rewards noise as well",
+    "native.fab": "on a lattice its nearest points are rounded back",
     "native.fab_targeted": "on a lattice its nearest points are rounded back",
     "adv_lib.fmn": "on a lattice its nearest points are rounded back",
     "adv_lib.carlini_wagner_linf": "on a lattice its nearest points are rounded back",
@@ -179,7 +181,7 @@ ALONE = {"native.exhaustive_coordinates"}
 RARE = {"foolbox.LinfRepeatedAdditiveUniformNoiseAttack", "native.random", "art.ThresholdAttack"} | ALONE
 """Methods that offer failures alone, and find none at these radii."""
 
-NEAREST = {"torchattacks.FAB", "native.fab_targeted"}
+NEAREST = {"torchattacks.FAB", "native.fab", "native.fab_targeted"}
 """Methods within a radius that stay near, and draw only in later restarts, for what still stands."""
 
 FAR = {"foolbox.DatasetAttack"}

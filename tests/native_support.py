@@ -18,6 +18,7 @@ ADAPTERS = {
         "apgd_targeted",
         "pgd",
         "square",
+        "fab",
         "fab_targeted",
         "coordinates",
         "random",

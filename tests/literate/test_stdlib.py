@@ -97,7 +97,7 @@ PRESETS = {
     "autoattack_plus": [
         ("native.apgd", {"steps": F(100), "restarts": F(5)}, ""),
         ("native.apgd", {"steps": F(100), "restarts": F(5)}, ""),
-        ("torchattacks.FAB", {"steps": F(100), "n_restarts": F(5)}, ""),
+        ("native.fab", {"steps": F(100), "restarts": F(5)}, ""),
         ("native.square", {"queries": F(5000), "restarts": F(1), "p_init": F(4, 5)}, ""),
         ("native.apgd_targeted", {"steps": F(100), "restarts": F(1), "targets": F(9)}, ""),
         ("native.fab_targeted", {"steps": F(100), "restarts": F(1), "targets": F(9)}, ""),

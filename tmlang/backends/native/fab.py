@@ -1,12 +1,14 @@
-"""Fast adaptive boundary attack towards one class after the other (Croce & Hein, ICML 2020, sections 3 and 4).
+"""Fast adaptive boundary attack (Croce & Hein, ICML 2020, sections 3 and 4).
 
 Looks for the nearest failure in linf, l2 or l1: the boundary to a class is linearized, and the iterate goes to where
-the least step within domain and mask would meet it, biased towards the original. Under a radius a unit is done as soon
-as a failure inside its set was seen; a threat that minimizes keeps the nearest one.
+the least step within domain and mask would meet it, biased towards the original. The class is the one whose boundary
+looks nearest from each iterate, or is given. Under a radius a unit is done as soon as a failure inside its set was
+seen; a threat that minimizes keeps the nearest one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,18 @@ BACK = 0.9
 """What is kept of a failing iterate's distance (beta)."""
 
 
+class FAB:
+    """``native.fab``: ``steps`` iterations, each towards the class whose boundary looks nearest."""
+
+    def __init__(self, row: Method) -> None:
+        self.row = row
+
+    def search(self, job: Job) -> Candidates:
+        if job.target is not None:
+            raise BackendRefusal("native.fab goes for any wrong class")
+        return _search(Hunt(job), [None])
+
+
 class FABTargeted:
     """``native.fab_targeted``: ``steps`` iterations towards each of the ``targets`` likeliest wrong classes."""
 
@@ -42,17 +56,23 @@ class FABTargeted:
             raise BackendRefusal("native.fab_targeted chooses its own targets")
         hunt = Hunt(job)
         ranked = likeliest(hunt)
-        targets = min(whole(job.arguments["targets"]), job.oracle.classes - 1)
-        nearest = torch.full((len(job.x),), torch.inf, dtype=job.x.dtype)
-        free = Terrain.of(job.sets.allowing(Anything()), 0, job.x.dtype)
-        runs = product(range(whole(job.arguments["restarts"])), range(targets), range(len(job.sets.branches)))
-        for restart, rank, branch in runs:
-            units = hunt.open(2)
-            if len(units):
-                run = _Run(hunt, hunt.terrain(branch).rows(units), free.rows(units), units, nearest)
-                draw = restart * targets + rank if restart else None
-                run.go(ranked[:, rank], whole(job.arguments["steps"]), draw)
-        return hunt.result()
+        return _search(hunt, ranked[:, : whole(job.arguments["targets"])].unbind(dim=1))
+
+
+def _search(hunt: Hunt, aims: Sequence[Tensor | None]) -> Candidates:
+    """Runs with each of ``aims``, a class (N,) per unit or none, in every branch, ``restarts`` times."""
+    job = hunt.job
+    nearest = torch.full((len(job.x),), torch.inf, dtype=job.x.dtype)
+    free = Terrain.of(job.sets.allowing(Anything()), 0, job.x.dtype)
+    for restart, rank, branch in product(
+        range(whole(job.arguments["restarts"])), range(len(aims)), range(len(job.sets.branches))
+    ):
+        units = hunt.open(2)
+        if len(units):
+            run = _Run(hunt, hunt.terrain(branch).rows(units), free.rows(units), units, nearest)
+            draw = restart * len(aims) + rank if restart else None
+            run.go(aims[rank], whole(job.arguments["steps"]), draw)
+    return hunt.result()
 
 
 class _Run:
@@ -64,13 +84,13 @@ class _Run:
         self.norm = terrain.geometry if minimize is None else minimize[0]
         self.wants_nearest = minimize is not None
 
-    def go(self, targets: Tensor, steps: int, draw: int | None) -> None:
+    def go(self, targets: Tensor | None, steps: int, draw: int | None) -> None:
         """``targets`` (N,): where each unit is led. The first run starts at the original (``draw`` is ``None``)."""
         x = self.free.region.centre if draw is None else self._start(draw)
         for _ in range(steps):
             if not len(self.units):
                 return
-            gap, slope = self._boundary(x, targets[self.units])
+            gap, slope = self._nearest(x) if targets is None else self._boundary(x, targets[self.units])
             centre = self.free.region.centre
             step = self._meet(x, slope, gap)
             back = self._meet(centre, slope, gap + (slope * (centre - x)).sum(1, keepdim=True))
@@ -103,6 +123,25 @@ class _Run:
             gap = scores.gather(1, labels[:, None]) - scores.gather(1, targets[:, None])
         (slope,) = torch.autograd.grad(gap.sum(), shown)
         return gap.detach(), slope.reshape(x.shape)
+
+    def _nearest(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The same for the class whose linearized boundary is nearest to ``x`` without domain and mask: by the gap over
+        the dual norm of its slope."""
+        shown = self.free.shown(x).detach().requires_grad_()
+        with torch.enable_grad():
+            scores = self.hunt.see(shown, self.units)[0].scores
+        classes = scores.shape[1]
+        slopes = torch.stack(
+            [torch.autograd.grad(scores[:, k].sum(), shown, retain_graph=k < classes - 1)[0] for k in range(classes)], 1
+        ).flatten(2)
+        labels = self.hunt.job.y[self.units]
+        rows = torch.arange(len(labels))
+        gaps = scores.detach().gather(1, labels[:, None]) - scores.detach()
+        slopes = slopes[rows, labels][:, None] - slopes
+        dual = {"linf": 1.0, "l2": 2.0, "l1": torch.inf}[self.norm]
+        away = gaps.abs() / torch.linalg.vector_norm(slopes, ord=dual, dim=2).clamp(min=1e-12)
+        aim = away.scatter(1, labels[:, None], torch.inf).argmin(dim=1)
+        return gaps[rows, aim, None], slopes[rows, aim]
 
     def _judge(self, x: Tensor) -> Tensor:
         """Note failures inside the set, draw failing iterates back, and drop the units that are done."""

@@ -1,4 +1,5 @@
-"""Square attack: random search over square windows from scores alone (Andriushchenko et al., ECCV 2020).
+"""Square attack: random search over square windows from scores alone (Andriushchenko et al., ECCV 2020; its l1 form:
+Croce & Hein, ICML 2021).
 
 Pictures (channels, rows, columns) as in the paper; a vector of features is a picture of one row, its squares segments.
 The randomness of a unit comes from its own seed, in blocks of iterations.
@@ -73,16 +74,15 @@ class Frame:
 
 
 class Square:
-    """``native.square``: ``restarts`` runs of ``queries`` rows of scores each in every branch (linf and l2)."""
+    """``native.square``: ``restarts`` runs of ``queries`` rows of scores each in every branch."""
 
     def __init__(self, row: Method) -> None:
         self.row = row
 
     def search(self, job: Job) -> Candidates:
         hunt, frame = Hunt(job), Frame.of(job.sets.space)
-        branches = hunt.branches_but_l1("native.square")
         for restart in range(whole(job.arguments["restarts"])):
-            for branch in branches:
+            for branch in range(len(job.sets.branches)):
                 units = hunt.open()
                 if len(units):
                     terrain = hunt.terrain(branch).rows(units)
@@ -123,6 +123,7 @@ class _Run:
         self.draws = _Draws(hunt.generators(units, draw), 5 + frame.shape[0])
         self.best = terrain.region.centre
         self.loss = torch.full((len(units),), -torch.inf, dtype=self.best.dtype)
+        self.power = 1 if terrain.geometry == "l1" else 2
 
     def go(self, queries: int, p: float) -> None:
         flat = self.terrain.geometry == "linf"
@@ -178,36 +179,36 @@ class _Run:
             within.append((at >= first) & (at < first + length))
         return within[0][:, :, None] & within[1][:, None, :]
 
-    # --- l2: algorithm 3 --------------------------------------------------------------------------------------------
+    # --- l2 and l1: algorithm 3 -------------------------------------------------------------------------------------
 
     def _bumps(self) -> Tensor:
         """Five by five bumps of random sign per channel, scaled to the radius."""
         channels, rows, columns = self.frame.shape
         tiles = (min(5, rows), min(5, columns))
         size = (rows // tiles[0], columns // tiles[1])
-        bump = _bump(*size)
         signs = _signs(self.draws.once(channels * tiles[0] * tiles[1])).reshape(-1, channels, *tiles)
         change = torch.zeros(len(self.units), channels, rows, columns)
-        grown = torch.kron(signs, bump)
+        grown = torch.kron(signs, _bump(*size))
         change[:, :, : grown.shape[2], : grown.shape[3]] = grown
         return self._scaled(change.to(self.best.dtype))
 
     def _move_bump(self, change: Tensor, window: tuple[int, int]) -> Tensor:
         """The energy of one window, and what is left of the budget, goes into a bump in another one."""
-        draws = self.draws.next()
+        draws, p = self.draws.next(), self.power
         bump = _bump(*window)
         there, gone = self._place(draws[:, :2], window)[:, None], self._place(draws[:, 2:4], window)[:, None]
         inside = change.masked_select(there).reshape(*change.shape[:2], *window)
-        per_channel = (change.masked_fill(~(there | gone), 0.0) ** 2).sum((2, 3), keepdim=True)
-        rest = (self.terrain.radius.reshape(1, 1, 1, 1) ** 2 - (change**2).sum((1, 2, 3), keepdim=True)).clamp(min=0)
+        per_channel = (change.masked_fill(~(there | gone), 0.0).abs() ** p).sum((2, 3), keepdim=True)
+        spent = (change.abs() ** p).sum((1, 2, 3), keepdim=True)
+        rest = (self.terrain.radius.reshape(1, 1, 1, 1) ** p - spent).clamp(min=0)
         turned = torch.where(draws[:, 4, None, None] < 0.5, bump, bump.flip(0).flip(1))[:, None]
-        fresh = turned * _signs(draws[:, 5:])[:, :, None, None] + _unit(inside)
-        fresh = _unit(fresh) * (rest / self.frame.shape[0] + per_channel).sqrt()
+        fresh = _unit(turned, p) * _signs(draws[:, 5:])[:, :, None, None] + _unit(inside, p)
+        fresh = _unit(fresh, p) * (rest / self.frame.shape[0] + per_channel) ** (1 / p)
         moved = change.masked_fill(gone, 0.0).masked_scatter(there, fresh.to(change.dtype))
         return self._scaled(moved)
 
     def _scaled(self, change: Tensor) -> Tensor:
-        length = change.flatten(1).norm(dim=1).clamp(min=1e-12)
+        length = change.flatten(1).norm(p=self.power, dim=1).clamp(min=1e-12)
         factor = (self.terrain.radius[0, 0] / length)[:, None, None, None]
         return torch.mul(change, factor)
 
@@ -216,9 +217,9 @@ def _signs(draws: Tensor) -> Tensor:
     return (draws < 0.5).to(draws.dtype) * -2 + 1
 
 
-def _unit(windows: Tensor) -> Tensor:
-    """Each channel's window (n, channels, h, w) scaled to l2 length 1 (zeros stay)."""
-    length = torch.linalg.vector_norm(windows, dim=(2, 3), keepdim=True)
+def _unit(windows: Tensor, power: int) -> Tensor:
+    """Each channel's window (n, channels, h, w) scaled to length 1 (zeros stay)."""
+    length = torch.linalg.vector_norm(windows, ord=power, dim=(2, 3), keepdim=True)
     return torch.div(windows, length.clamp(min=1e-12))
 
 
