@@ -9,9 +9,10 @@ from audit_rows import as_numbers
 
 from tmlang.audit.columns import Columns, Restriction
 from tmlang.audit.record import Record
-from tmlang.audit.recount import Only, Recount, shift_counts, shift_numbers, threat_counts, threat_numbers
+from tmlang.audit.recount import Only, Recount
+from tmlang.audit.redraw import counts, numbers
 from tmlang.audit.tally import tally
-from tmlang.meaning.threats import Property, Shift, Subject
+from tmlang.meaning.threats import Property, Subject
 from tmlang.plan import codec
 from tmlang.plan.ir import EvaluationPlan
 
@@ -31,7 +32,6 @@ def both_roads(
     r = restriction or Restriction()
     only = Only(r.part, r.radius, r.queries, r.repeat)
     again = Recount(codec.encode(e, EvaluationPlan), codec.encode(subject, Subject), rows, voided, only)
-    numbers, counts = (shift_numbers, shift_counts) if isinstance(subject, Shift) else (threat_numbers, threat_counts)
     assert numbers(again) == as_numbers(columns)
     told = asdict(columns.counts)
     assert counts(again) == {name: told[name] for name in counts(again)}

@@ -13,6 +13,7 @@ from tmlang.plan.ir import EvaluationPlan
 
 UNION = Either((Ball("linf", "px", Fraction(1, 8)), Ball("l2", "px", Fraction(1))), ("flat", ""))
 EACH = ("any", "all", "apart")
+DRAWS = 3
 MAYBE = st.none() | st.booleans()
 BRANCH = st.sampled_from([None, "flat", "2", "flat 2"])
 DISTANCE = st.none() | st.sampled_from([0.0625, 0.125, 0.5, 1.0])
@@ -34,6 +35,7 @@ ROW = st.fixed_dictionaries(
         "gap": st.sampled_from([None, None, 0.1, 0.5]),
         "decision": st.none() | st.integers(-1, 2),
         "repeat": st.integers(0, 1),
+        "outcomes": st.none() | st.text("01", min_size=DRAWS, max_size=DRAWS),
     }
 )
 STAGES = st.lists(
@@ -49,7 +51,7 @@ THREAT = st.builds(
     clean_errors=st.sampled_from(["fail", "excluded"]),
     rejected=st.sampled_from([None, Rejected("denied"), Rejected("safe")]),
     access=st.sampled_from([Access("white_box"), Access("scores", queries=9, queries_per="attack")]),
-    success=st.sampled_from([None, Success("single_draw", draws=3)]),
+    success=st.sampled_from([None, Success("single_draw", draws=DRAWS)]),
     nature=st.sampled_from([None, None, Nature((("rotate", Fraction(-1), Fraction(1), "deg"),), 9)]),
 )  # fmt: skip
 RESTRICTION = st.builds(
@@ -69,9 +71,11 @@ def rows(draw, e: EvaluationPlan, subject: Subject):
     for example in range(draw(st.integers(1, 3))):
         label, clean = draw(st.integers(-1, 2)), draw(CLEAN)
         pairs = [None] if not isinstance(subject, Shift) and subject.goal.kind == "untargeted" else [0, 1, 2]
+        failing = draw(st.none() | st.integers(0, DRAWS))
+        before = {} if failing is None else {"draws": DRAWS, "errors": failing}
         for target in pairs if not isinstance(subject, Shift) else [None]:
             unit = f"x{example}" if target is None else f"x{example}->{target}"
-            made.clean(unit, clean, label=label, target=target, label_reviewed=draw(MAYBE))
+            made.clean(unit, clean, label=label, target=target, label_reviewed=draw(MAYBE), **before)
             for stage in labels:
                 for row in draw(st.lists(ROW, max_size=2)):
                     made._row(unit, stage, row)

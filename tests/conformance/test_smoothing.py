@@ -13,7 +13,7 @@ import torch
 from backend_support import Case, certify, model, threat, unit_box
 from torch import nn
 
-from tmlang.audit.consistency import upper_tail
+from tmlang.audit.trials import upper_tail
 from tmlang.backends.contract import BackendRefusal, Job, Verdicts
 from tmlang.backends.decision import NO_DECISION
 from tmlang.backends.smoothing import radius

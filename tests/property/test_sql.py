@@ -20,7 +20,7 @@ from tmlang.audit import sql
 from tmlang.audit.claims import judge_plan
 from tmlang.audit.recount import Only
 from tmlang.audit.schema import to_table
-from tmlang.audit.sqltables import Tables
+from tmlang.audit.sqldraws import tables_of
 from tmlang.audit.tally import contradictions, tally, tally_plan
 from tmlang.meaning.evaluations import Claim, Measured, RoundsTo
 from tmlang.meaning.threats import Ball, Goal, Property, Shift
@@ -77,7 +77,7 @@ def test_a_third_road_to_every_number(data, stages, t, restriction, attribution)
     columns = tally(e, t, made, restriction=restriction, voided=void)
     only = Only(restriction.part, restriction.radius, restriction.queries, restriction.repeat)
     with Duck(plan([e], [t]), made) as duck:
-        tables = Tables.of(duck.raw, duck.raw["evaluations"][0], only)
+        tables = tables_of(duck.raw, duck.raw["evaluations"][0], only)
         assert duck.numbers(tables) == as_numbers(columns)
         assert counts(duck, tables) == asdict(columns.counts)
 
@@ -177,7 +177,7 @@ def test_shifts_and_the_mean_error_over_a_baselines():
     with Duck(whole, made) as duck:
         assert ("e", "corrupted_accuracy", 10, 12, 20) in duck.answers[-2]
         assert ("e", "corrupted_accuracy, repeat 1", 5, 6, 10) in duck.answers[-2]
-        for tables in (Tables.of(duck.raw, e) for e in duck.raw["evaluations"]):
+        for tables in (tables_of(duck.raw, e) for e in duck.raw["evaluations"]):
             own = tally_plan(whole, made)[tables.called]
             assert duck.numbers(tables) == as_numbers(own)
 

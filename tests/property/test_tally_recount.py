@@ -10,7 +10,8 @@ from audit_support import attack, evaluation
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from tmlang.audit.recount import Only, Recount, shift_numbers, threat_counts, threat_numbers
+from tmlang.audit.recount import Only, Recount, shift_numbers
+from tmlang.audit.redraw import counts, numbers
 from tmlang.audit.tally import contradictions, tally
 from tmlang.meaning.threats import Goal, Shift, Subject
 from tmlang.meaning.values import Call
@@ -36,8 +37,8 @@ def test_two_roads_to_every_number(data, stages, t, restriction, attribution, mi
     columns = tally(e, t, made, restriction=restriction, voided=void)
     only = Only(restriction.part, restriction.radius, restriction.queries, restriction.repeat)
     again = Recount(raw(e, EvaluationPlan), raw(t, Subject), made, void, only)
-    assert as_numbers(columns) == threat_numbers(again)
-    assert asdict(columns.counts) == threat_counts(again)
+    assert as_numbers(columns) == numbers(again)
+    assert asdict(columns.counts) == counts(again)
 
 
 @given(st.data())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from audit_support import BROKEN, Rows, attack, certifier, evaluation, make_bundle, plan, run_of, sealed, threat
 
-from tmlang.audit.consistency import upper_tail
+from tmlang.audit.trials import seed_of, upper_tail
 from tmlang.audit.verify import audit
 from tmlang.cli.main import main
 from tmlang.diagnostics.stop import Stop
@@ -305,7 +305,10 @@ def test_a_random_object_is_broken_only_by_the_binomial_test(tmp_path, errors, h
     success = Success("error_probability", Fraction(1, 2), Fraction(99, 100), 12)
     p = plan([evaluation(attack())], [threat(success=success)], models=(model,))
     made = Rows().clean("v").attack("v").clean("w").attack("w").clean("x").attack("x").clean("u")
-    drawn = {"draws": 12, "errors": errors}
+    moved = np.full((1, 8, 8), 0.5, np.float32)
+    moved[0, 0, 0] += 0.125
+    drawn = {"draws": 12, "errors": errors, "outcomes": "1" * errors + "0" * (12 - errors)}
+    drawn["draw_seed"] = seed_of(0, moved.tobytes())
     made.attack("u", outcome="broken", candidate="candidates/000001.safetensors#0", **BROKEN, **drawn)
     found = faults(honest(tmp_path / "run", p=p, records=made.all))
     assert (found == []) == holds

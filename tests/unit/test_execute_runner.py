@@ -315,14 +315,14 @@ def test_a_proofs_witness_is_within_access_only_if_the_threat_grants_as_much(run
     assert column(result, "upper") == (0, 0)
 
 
-def test_what_cannot_be_run_yet_says_so(runs: Runs) -> None:
-    rows = data(runs.folder, X, Y)
-    for threat in (replace(THREAT, success=Success("single_draw", draws=3)),):
-        made = plan(runs.folder, rows, [stage("up")], threat=threat)
-        with pytest.raises(Stop) as stopped:
-            runs(made, up=moved((0.0, 0.0)))
-        assert stopped.value.diagnostics[0].code == "TM826"
-        assert not (runs.folder / "out").exists()
+@pytest.mark.parametrize("changes", [{"allow": None, "minimize": ("l2", "px")}, {"rejected": Rejected("denied")}])
+def test_what_cannot_be_run_yet_says_so(runs: Runs, changes: dict[str, Any]) -> None:
+    threat = replace(THREAT, success=Success("single_draw", draws=3), **changes)
+    made = plan(runs.folder, data(runs.folder, X, Y), [stage("up")], threat=threat)
+    with pytest.raises(Stop) as stopped:
+        runs(made, up=moved((0.0, 0.0)))
+    assert stopped.value.diagnostics[0].code == "TM826"
+    assert not (runs.folder / "out").exists()
 
 
 def test_transfer_searches_on_the_surrogates_and_counts_in_the_object(runs: Runs) -> None:

@@ -13,7 +13,8 @@ from audit_support import Rows, attack, certifier, evaluation, plan, solver, thr
 from scipy.stats import beta
 
 from tmlang.audit.columns import Gap, Restriction
-from tmlang.audit.tally import column, contradictions, proof_note, tally_plan, voided_methods
+from tmlang.audit.counting import column
+from tmlang.audit.tally import contradictions, proof_note, tally_plan, voided_methods
 from tmlang.audit.void import void_methods
 from tmlang.meaning.threats import Ball, Either, Goal, Property, Rejected, Shift
 from tmlang.meaning.values import Call

@@ -116,7 +116,8 @@ class Columns:
     witnesses_judged corrupted_accuracy median_distance``. ``attacks``: ``attack_success`` per stage label, and
     ``alone``: ``found_alone`` where there are several, both only under ``attribution: full``. ``repeats``: the spread
     of survival over repeats (their least low and greatest high, each repeat alone), the union being the headline.
-    ``units``: what is counted.
+    ``units``: what is counted. ``draws``: of each unit, where shares of single draws are counted and not units;
+    ``draws_failing_before``, ``survival`` and ``attack_success`` are then estimates with an interval.
     """
 
     evaluation: str
@@ -130,6 +131,7 @@ class Columns:
     repeats: tuple[Column, ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
     holds: Literal["holds", "violated", "undecided"] | None = None
+    draws: int | None = None
     restriction: Restriction = field(default_factory=Restriction)
 
     def get(self, name: str) -> Column | None:

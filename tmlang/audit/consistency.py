@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
-from math import comb
 from typing import Any
 
 from tmlang.audit.draws import draw_faults
 from tmlang.audit.record import Record
 from tmlang.audit.shift_rows import shift_faults
+from tmlang.audit.trials import confirmed, trial_faults
 
 Json = Mapping[str, Any]
 
@@ -40,6 +39,8 @@ def row_faults(plan: Json, rows: Sequence[Record]) -> Iterator[str]:
         if subject["is"] == "Threat":
             faults = (f for row in of_unit for f in _threat_faults(subject, row, bases[name], random=random))
             yield from (f"{where}: {fault}" for fault in faults)
+            drawn = (f for r in of_unit for f in trial_faults(subject, r, clean=_label(evaluation, r) == "clean"))
+            yield from (f"{where}: {fault}" for fault in drawn)
             attacked = [] if random else [r for r in of_unit if _label(evaluation, r) != "clean"]
             yield from (f"{where}: {fault}" for row in attacked for fault in _flag_faults(row))
             yield from (f"{where}: {fault}" for fault in _query_faults(evaluation, subject, of_unit))
@@ -102,7 +103,7 @@ def _threat_faults(subject: Json, row: Record, base: int, *, random: bool) -> It
         yield f"a failure is told of a {row.status} candidate of a {row.clean} unit"
         return
     if random:
-        if row.observed_failure and not _confirmed(subject["success"], row, base):
+        if row.observed_failure and not confirmed(subject["success"], row, base):
             yield f"{row.errors} failures in {row.draws} draws confirm nothing at the stated level"
         return
     expected_failure = fails(subject, row)
@@ -143,21 +144,6 @@ def fails(subject: Json, row: Record) -> bool | None:
     if row.decision == -1 and rejected == "fail_within":
         return None
     return row.decision != row.label and (row.decision != -1 or rejected == "fail")
-
-
-def _confirmed(success: Json | None, row: Record, base: int) -> bool:
-    """The exact binomial test, shared out over all units as if each had one candidate: the least that is demanded."""
-    if success is None or success["kind"] != "error_probability" or row.draws is None or row.errors is None:
-        return False
-    threshold, level = Fraction(success["threshold"]), (1 - Fraction(success["confidence"])) / base
-    return upper_tail(row.errors, row.draws, threshold) <= level
-
-
-def upper_tail(successes: int, trials: int, p: Fraction) -> Fraction:
-    """P[Bin(trials, p) >= successes], exact."""
-    a, b = p.numerator, p.denominator - p.numerator
-    ways = sum(comb(trials, k) * a**k * b ** (trials - k) for k in range(successes, trials + 1))
-    return Fraction(ways, p.denominator**trials)
 
 
 def _query_faults(evaluation: Json, subject: Json, rows: Sequence[Record]) -> Iterator[str]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tmlang.audit.columns import Column, Columns, Restriction
+from tmlang.audit.counting import column
 from tmlang.audit.record import Record
 from tmlang.audit.reuse import reuse
-from tmlang.audit.tally import column, tally, voided_methods
+from tmlang.audit.tally import tally, voided_methods
 from tmlang.audit.units import attack_stages
 from tmlang.meaning.evaluations import Curve
 from tmlang.meaning.threats import Threat

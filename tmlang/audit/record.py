@@ -85,7 +85,7 @@ class Record:
     message: str | None = None
     draws: int | None = None
     errors: int | None = None
-    """Failing draws among ``draws`` (random objects)."""
+    """Failing draws among ``draws`` (random objects, and what nature draws)."""
     gap: float | None = None
     """Of a certificate: what ``margin`` must exceed to hold in the evaluator's arithmetic (EVIDENCE.md section 6)."""
     gap_kind: Literal["proved", "assumed", "none"] | None = None
@@ -101,3 +101,7 @@ class Record:
     """Of a witness: a reviewer judged that the label still holds for the candidate."""
     outputs: str | None = None
     """Of a certificate that bounds every output: ``<file>#<row>`` of these bounds (``audit.outputs``)."""
+    outcomes: str | None = None
+    """Of fresh draws, in their order: ``1`` where that one failed, ``0`` where it did not."""
+    draw_seed: int | None = None
+    """What the fresh draws were made from."""

@@ -269,7 +269,7 @@ def threat_numbers(r: Recount) -> dict[str, Number]:
     if r.proofs:
         found["certified"] = share(c, c + t, d)
         found["certificate_coverage"] = share(cc - t, cc - t, cc + cu)
-    if r.subject["nature"] is None and (r.subject["success"] or {}).get("kind") != "single_draw":
+    if r.subject["nature"] is None:
         top = cc + cu - len(s.broken_any)
         found["upper"] = share(top, top, d)
         found[rate_name(r.subject)] = share(c, top, d)

@@ -11,9 +11,10 @@ from math import ceil, floor, sqrt
 from statistics import NormalDist
 from typing import Any
 
-from tmlang.audit.consistency import upper_tail
+from tmlang.audit import redraw
 from tmlang.audit.record import Record
-from tmlang.audit.recount import Number, Only, Recount, Units, shift_numbers, threat_numbers
+from tmlang.audit.recount import Number, Only, Recount, Units
+from tmlang.audit.trials import upper_tail
 from tmlang.meaning.evaluations import OF_POPULATIONS
 
 Json = Mapping[str, Any]
@@ -33,8 +34,7 @@ class NotRejudged(Exception):
 
 def numbers(plan: Json, evaluation: Json, rows: Sequence[Record], void: Units, only: Only) -> dict[str, Number]:
     """The auditor's columns of one evaluation."""
-    r = recount(plan, evaluation, rows, void, only)
-    return threat_numbers(r) if r.subject["is"] == "Threat" else shift_numbers(r)
+    return redraw.numbers(recount(plan, evaluation, rows, void, only))
 
 
 def recount(plan: Json, evaluation: Json, rows: Sequence[Record], void: Units, only: Only) -> Recount:
@@ -178,8 +178,19 @@ def _same_units(plan: Json, claim: Json, rows: Sequence[Record]) -> bool:
 
 def of_one_kind(one: Json, other: Json) -> bool:
     """Whether two subjects say the same but for the model: what is compared is one set, failure and denominator."""
-    clauses = ("is", "allow", "minimize", "mutable", "perturbation", "goal", "rejected", "clean_errors", "success")
-    return all(one.get(c) == other.get(c) for c in clauses)
+    same = (
+        "is",
+        "allow",
+        "minimize",
+        "mutable",
+        "perturbation",
+        "nature",
+        "goal",
+        "rejected",
+        "clean_errors",
+        "success",
+    )
+    return all(one.get(c) == other.get(c) for c in same)
 
 
 def of_no_population(plan: Json, claim: Json) -> bool:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from tmlang.audit.record import Record
 
 MAX_ROWS = 20_000_000
-MAX_TEXT = 10_000
+MAX_TEXT = 100_000
 
 
 class SchemaError(ValueError):

@@ -14,6 +14,7 @@ from typing import Any
 
 from tmlang.audit.recount import Only
 from tmlang.audit.rejudge import NotRejudged, evaluation_of, of_no_population, of_one_kind, plain
+from tmlang.audit.sqldraws import tables_of
 from tmlang.audit.sqltables import Tables, method, reading
 from tmlang.audit.sqltext import create, double, text, texts
 from tmlang.audit.void import smaller
@@ -42,7 +43,7 @@ def script(plan: Json, folder: str) -> str:
     """The statements for the bundle at ``folder``, whose ``plan.json`` is ``plan``; the last three of them give counts,
     table and claims (each only where there is any)."""
     parts = [_HEAD, _records(folder), _void(plan), _TAIL]
-    own = [Tables.of(plan, e) for e in plan["evaluations"]]
+    own = [tables_of(plan, e) for e in plan["evaluations"]]
     claims = [_claim(plan, c) for c in plan["claims"]]
     made = {v.called: v for of_one in own for v in (of_one, *of_one.repeats(plan))}
     made |= {v.called: v for claim in claims for v in claim.reads}
@@ -168,7 +169,7 @@ def _term(plan: Json, measured: Json) -> _Term:
     if measured["quantity"] == "mce":
         return _corruption_error(plan, measured, args["baseline"])
     only = Only(args.get("part"), args.get("radius"), int(args["queries"]) if "queries" in args else None)
-    tables = Tables.of(plan, evaluation_of(plan, measured), only)
+    tables = tables_of(plan, evaluation_of(plan, measured), only)
     quantity = measured["quantity"]
     if quantity == "attack_success":
         labels = [s["label"] for s in tables.plan.searches if args.get("attack") in (None, s["label"])]

@@ -76,7 +76,7 @@ class Tables:
     def repeats(self, plan: Json) -> list[Tables]:
         """Each repeat alone, where there are several."""
         count = self.plan.evaluation["repeats"] if self.kind != "Property" else 1
-        return [Tables.of(plan, self.plan.evaluation, Only(repeat=k)) for k in range(count)] if count > 1 else []
+        return [type(self).of(plan, self.plan.evaluation, Only(repeat=k)) for k in range(count)] if count > 1 else []
 
     # --- rows and units -----------------------------------------------------------------------------------------------
 
@@ -205,8 +205,9 @@ class Tables:
         return (
             f"SELECT example AS unit, example, min(clean) AS clean, bool_{here}(broken) AS broken,\n"
             f"  bool_{here}(broken_any) AS broken_any, bool_or(denied) AS denied,\n"
-            f"  {_open(here, 'broken', 'open')} AS open, {_open(here, 'broken OR denied', 'open_any')} AS open_any,\n"
-            f"  bool_{there}(certified) AS certified, {_open(there, 'certified', 'failed')} AS failed,\n"
+            f"  {open_part(here, 'broken', 'open')} AS open,\n"
+            f"  {open_part(here, 'broken OR denied', 'open_any')} AS open_any,\n"
+            f"  bool_{there}(certified) AS certified, {open_part(there, 'certified', 'failed')} AS failed,\n"
             "  bool_or(undecided) AS undecided, bool_or(kept) AS kept, min(distance) AS distance,\n"
             f"  bool_and(searched) AS searched FROM {pairs} GROUP BY example"
         )
@@ -254,7 +255,7 @@ class Tables:
         if r.proofs:
             yield self._share("certified", "certified", "certified + certifier_failed", d)
             yield self._share("certificate_coverage", "cc - certifier_failed", "cc - certifier_failed", "cc + cu")
-        if r.subject["nature"] is None and (r.subject["success"] or {}).get("kind") != "single_draw":
+        if r.subject["nature"] is None:
             top = "cc + cu - broken_any_access"
             yield self._share("upper", top, top, d)
             yield self._share(rate_name(r.subject), "certified", top, d)
@@ -296,7 +297,7 @@ class Tables:
         )
         if self.each != "apart":
             how = "or" if self.each == "any" else "and"
-            joined = f"bool_{how}(broken) AS broken, {_open(how, 'broken', 'open')} AS open"
+            joined = f"bool_{how}(broken) AS broken, {open_part(how, 'broken', 'open')} AS open"
             pairs = f"SELECT example AS unit, stage, {joined}\nFROM ({pairs}) GROUP BY example, stage"
         return self._create("tried", pairs)
 
@@ -369,7 +370,7 @@ def _count(status: str) -> str:
     return f"count(*) FILTER (WHERE clean = '{status}') AS {status}"
 
 
-def _open(how: str, true: str, unknown: str) -> str:
+def open_part(how: str, true: str, unknown: str) -> str:
     """Three-valued "any" (``or``) or "all" (``and``) of a flag that may be unknown: whether it is unknown."""
     maybe = f"bool_or({unknown})" if how == "or" else f"bool_and({true} OR {unknown})"
     return f"NOT bool_{how}({true}) AND {maybe}"

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from tmlang.audit.columns import Column, Columns, Contradiction, Counts, Extent, Gap, Restriction
 from tmlang.audit.confidence import confidence
-from tmlang.audit.intervals import population_interval, wilson
+from tmlang.audit.counting import clean_columns, column, counted, counts_of, unknown
+from tmlang.audit.estimates import tally_draws, tally_shift
 from tmlang.audit.record import BRANCHES, CLEAN_STAGE, UNFINISHED, Record
 from tmlang.audit.reuse import reuse, same_sweep
 from tmlang.audit.units import (
     Reader,
-    Rows,
     Unit,
     claims_certificate,
     group,
     in_real_arithmetic,
     is_estimate,
+    is_share,
     is_witness,
-    join_targets,
     proof_stages,
     stage_label,
 )
@@ -44,9 +44,11 @@ def tally(
     records = [r for r in records if r.evaluation == evaluation.name]
     restriction = restriction or Restriction()
     if isinstance(subject, Shift):
-        return _tally_shift(evaluation, subject, records, restriction)
+        return tally_shift(evaluation, subject, records, restriction)
     if isinstance(subject, Property):
         return _tally_property(evaluation, subject, records, voided)
+    if is_share(subject):
+        return tally_draws(evaluation, subject, records, restriction)
     columns = _tally_threat(evaluation, subject, records, restriction, voided)
     if evaluation.repeats > 1 and restriction.repeat is None:
         alone = (
@@ -118,10 +120,10 @@ def _tally_threat(
     pairs = [reader.unit(rows) for unit, rows in grouped.items() if unit in usable]
     units, selected, not_applicable = counted(threat, clean, pairs)
     unusable = selected - not_applicable - len(units)
-    counts = _counts(threat, units, selected, not_applicable, unusable)
+    counts = counts_of(threat, units, selected, not_applicable, unusable)
     counts = replace(counts, exempt=sum(r.within_scope is False for r in clean))
     columns = (
-        *_clean_columns(counts),
+        *clean_columns(counts),
         *_evidence_columns(reader, counts, proof_note(evaluation, records)),
         *_side_columns(threat, clean, units, counts),
         *_distance_columns(threat, units),
@@ -137,66 +139,6 @@ def _tally_threat(
         alone=_alone_columns(reader, units, counts),
         restriction=restriction,
     )
-
-
-def counted(threat: Threat, clean: Sequence[Record], pairs: Sequence[Unit]) -> tuple[Sequence[Unit], int, int]:
-    """The counted units, how many were selected, and how many of them are not applicable (target = label).
-
-    For ``targeted each any`` and ``each all`` an example is one unit: broken when any, or all, of its targets are.
-    """
-    if threat.goal.each in (None, "apart"):
-        return pairs, len(clean), sum(r.label >= 0 and r.target == r.label for r in clean)
-    by_example: dict[str, list[Unit]] = {}
-    for unit in pairs:
-        by_example.setdefault(unit.example, []).append(unit)
-    joined = [join_targets(units, any_target=threat.goal.each == "any") for units in by_example.values()]
-    return joined, len({r.example for r in clean}), 0
-
-
-def _counts(threat: Threat, units: Sequence[Unit], selected: int, not_applicable: int, unusable: int) -> Counts:
-    def count(holds: Callable[[Unit], bool]) -> int:
-        return sum(1 for u in units if holds(u))
-
-    cc, cu = count(lambda u: u.clean == "cc"), count(lambda u: u.clean == "cu")
-    base = len(units)
-    return Counts(
-        selected=selected,
-        unusable=unusable,
-        not_applicable=not_applicable,
-        base=base,
-        denominator=base if threat.clean_errors == "fail" else cc + cu,
-        cc=cc,
-        cw=count(lambda u: u.clean == "cw"),
-        cr=count(lambda u: u.clean == "cr"),
-        cu=cu,
-        broken=count(lambda u: u.broken),
-        broken_any_access=count(lambda u: u.broken_any),
-        unfinished=count(lambda u: u.open),
-        certified=count(lambda u: u.certified),
-        certifier_failed=count(lambda u: u.certifier_failed),
-        denied=count(lambda u: u.denied),
-        undecided=count(lambda u: u.undecided),
-        open=count(lambda u: u.open and not u.broken_any and not u.certified),
-    )
-
-
-def column(
-    name: str, low: int, high: int, denominator: int, *gaps: Gap, at_least: bool = False, note: str = ""
-) -> Column:
-    """``[low, high] / denominator``; undefined where the denominator is empty. Gaps of no unit are left out."""
-    kept = tuple(g for g in gaps if g.units)
-    if denominator == 0:
-        return Column(name, low, 0, None, None, kept, at_least, note)
-    return Column(name, low, denominator, Fraction(low, denominator), Fraction(high, denominator), kept, at_least, note)
-
-
-def _unknown(k: Counts) -> Gap:
-    return Gap("clean decision unknown", k.cu)
-
-
-def _clean_columns(k: Counts) -> Iterator[Column]:
-    yield column("clean_accuracy", k.cc, k.cc + k.cu, k.base, _unknown(k))
-    yield column("clean_answered", k.cc + k.cw, k.cc + k.cw + k.cu, k.base, _unknown(k))
 
 
 def arithmetic(evaluation: EvaluationPlan, records: Iterable[Record]) -> str:
@@ -221,15 +163,15 @@ def _evidence_columns(reader: Reader, k: Counts, note: str) -> Iterator[Column]:
     if reader.attacks:
         low, high = k.cc - k.broken - k.unfinished, k.cc + k.cu - k.broken
         completed = k.denominator - k.unfinished - k.cu
-        yield column("survival", low, high, k.denominator, unfinished, _unknown(k))
+        yield column("survival", low, high, k.denominator, unfinished, unknown(k))
         yield column("survival_completed", low, low, completed)
-        yield column("attack_coverage", completed, completed, k.denominator, unfinished, _unknown(k))
+        yield column("attack_coverage", completed, completed, k.denominator, unfinished, unknown(k))
     if reader.proofs:
         yield column("certified", k.certified, k.certified + k.certifier_failed, k.denominator, failed, note=note)
         settled = k.cc - k.certifier_failed
-        yield column("certificate_coverage", settled, settled, k.cc + k.cu, failed, _unknown(k))
+        yield column("certificate_coverage", settled, settled, k.cc + k.cu, failed, unknown(k))
     finished = k.denominator - k.undecided - k.cu
-    yield column("coverage", finished, finished, k.denominator, Gap("a stage unfinished", k.undecided), _unknown(k))
+    yield column("coverage", finished, finished, k.denominator, Gap("a stage unfinished", k.undecided), unknown(k))
     if not is_estimate(threat):
         yield column("upper", top, top, k.denominator)
         yield column(rate_name(threat), k.certified, top, k.denominator)
@@ -248,7 +190,7 @@ def _side_columns(threat: Threat, clean: Sequence[Record], units: Sequence[Unit]
         fallen = sum(u.broken or u.denied for u in units)
         open_ = sum(u.open_any and not u.denied for u in units)
         low, high = k.cc - fallen - open_, k.cc + k.cu - fallen
-        gaps = (Gap("attack unfinished", open_), _unknown(k))
+        gaps = (Gap("attack unfinished", open_), unknown(k))
         yield column("survival_any", low, high, k.denominator, *gaps, note="a rejection fails too")
     reviewed = [r.label_reviewed for r in clean if r.label_reviewed is not None]
     if reviewed:
@@ -269,7 +211,7 @@ def _attack_columns(reader: Reader, units: Sequence[Unit], k: Counts) -> tuple[t
     for stage in reader.attacks:
         alone = [a for u in units for a in u.attacks if a[0] == stage.label]
         broken, open_ = sum(a[1] for a in alone), sum(a[2] for a in alone)
-        gaps = Gap("attack unfinished", open_), _unknown(k)
+        gaps = Gap("attack unfinished", open_), unknown(k)
         found.append((stage.label, column("attack_success", broken, broken + open_ + k.cu, k.cc + k.cu, *gaps)))
     return tuple(found)
 
@@ -293,7 +235,7 @@ def _alone_columns(reader: Reader, units: Sequence[Unit], k: Counts) -> tuple[tu
     return tuple(
         (label, column("found_alone", sure[label], may[label] + k.cu, k.cc + k.cu, *gaps))
         for label in sure
-        for gaps in [(Gap("attack unfinished", may[label] - sure[label]), _unknown(k))]
+        for gaps in [(Gap("attack unfinished", may[label] - sure[label]), unknown(k))]
     )
 
 
@@ -334,7 +276,7 @@ def median(values: Sequence[Extent]) -> Extent | None:
     return math.inf if math.inf in (low, high) else (Fraction(low) + Fraction(high)) / 2
 
 
-# Properties and shifts -----------------------------------------------------------------------------------------------
+# Properties ----------------------------------------------------------------------------------------------------------
 
 
 def _tally_property(
@@ -358,59 +300,4 @@ def _tally_property(
         (column("coverage", answered, answered, 1, Gap("a stage unfinished", 1 - answered)),),
         contradictions=found,
         holds="violated" if violated else "holds" if proved else "undecided",
-    )
-
-
-def _interval(subject: Shift, correct: int, answers: int, units: set[str]) -> tuple[float, float] | None:
-    """The shift's interval over what was answered. Repeats of an example are no further examples: n counts examples."""
-    if not answers:
-        return None
-    share, n = Fraction(correct, answers), len(units)
-    if subject.interval == "wilson":
-        return wilson(share, n, subject.confidence)
-    return population_interval(math.floor(share * n), math.ceil(share * n), n, subject.confidence)
-
-
-def _tally_shift(
-    evaluation: EvaluationPlan, subject: Shift, records: Sequence[Record], restriction: Restriction
-) -> Columns:
-    """``corrupted_accuracy``: correct answers over units and repeats; what did not finish is open in both ways."""
-    grouped: dict[str, Rows] = dict(group(evaluation, records, restriction.repeat))
-    repeats = evaluation.repeats if restriction.repeat is None else 1
-    clean = [rows[CLEAN_STAGE][0] for rows in grouped.values()]
-    usable = [rows for rows in grouped.values() if rows[CLEAN_STAGE][0].label >= 0]
-    answers = [r for rows in usable for s in evaluation.stages for r in rows.get(s.label, ()) if r.status == "valid"]
-    correct = sum(r.decision == r.label for r in answers)
-    total = len(usable) * repeats
-    missing = total - len(answers)
-    status = [rows[CLEAN_STAGE][0].clean for rows in usable]
-    counts = Counts(
-        selected=len(clean),
-        unusable=len(clean) - len(usable),
-        base=len(usable),
-        denominator=len(usable),
-        cc=status.count("cc"),
-        cw=status.count("cw"),
-        cr=status.count("cr"),
-        cu=status.count("cu"),
-        unfinished=missing,
-    )
-    gap = Gap("not evaluated", missing)
-    columns = (
-        *_clean_columns(counts),
-        replace(
-            column("corrupted_accuracy", correct, correct + missing, total, gap),
-            interval=_interval(subject, correct, len(answers), {r.unit for r in answers}),
-        ),
-        column("coverage", len(answers), len(answers), total, gap),
-    )
-    alone: tuple[Column, ...] = ()
-    if repeats > 1:
-        each = (
-            _tally_shift(evaluation, subject, records, replace(restriction, repeat=r)).get("corrupted_accuracy")
-            for r in range(repeats)
-        )
-        alone = tuple(c for c in each if c is not None)
-    return Columns(
-        evaluation.name, subject.name, "examples", None, counts, columns, repeats=alone, restriction=restriction
     )

@@ -73,9 +73,19 @@ def is_witness(row: Record) -> bool:
     return row.status == "valid" and row.within_scope is True and row.observed_failure is True
 
 
+def is_judged(row: Record) -> bool:
+    """A candidate inside the set, found within the declared access, whose fresh draws say how often it fails."""
+    return row.status == "valid" and row.within_scope is True and row.within_access is True and row.outcomes is not None
+
+
+def is_share(threat: Threat) -> bool:
+    """Whether what is counted is the share of single draws that fail, and not units."""
+    return threat.success is not None and threat.success.kind == "single_draw"
+
+
 def is_estimate(threat: Threat) -> bool:
     """Whether nature or a single draw decides what counts: such numbers say nothing about R (EVIDENCE.md section 5)."""
-    return threat.nature is not None or (threat.success is not None and threat.success.kind == "single_draw")
+    return threat.nature is not None or is_share(threat)
 
 
 def is_denial(row: Record) -> bool:
@@ -164,6 +174,19 @@ class Reader:
             distance=min((Fraction(r.distance) for r in within if r.distance is not None), default=None),
             searched=searched,
             attacks=tuple(self._alone(s, rows.get(s.label, ()), within) for s in self.attacks),
+        )
+
+    def draws(self, rows: Rows, label: str | None = None) -> tuple[bool | None, ...]:
+        """Of a right unit, per fresh draw, whether any counted candidate fails in it, of one attack or of all: ``None``
+        while an unfinished attack may still offer one that does. Each candidate has the same number of draws."""
+        stages = [s for s in self.attacks if label in (None, s.label)]
+        labels = {s.label for s in stages}
+        counted = [r for r in self._found(rows) if is_judged(r) and stage_label(self.evaluation, r) in labels]
+        rest = False if all(self._finished(rows.get(s.label, ()), s) for s in stages) else None
+        assert self.threat.success is not None
+        return tuple(
+            True if any((r.outcomes or "")[k : k + 1] == "1" for r in counted) else rest
+            for k in range(self.threat.success.draws or 0)
         )
 
     def _found(self, rows: Rows) -> list[Record]:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from tmlang.audit import redraw
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.claims import judge_plan
 from tmlang.audit.consistency import row_faults
@@ -18,7 +19,7 @@ from tmlang.audit.draws import confidence_note
 from tmlang.audit.identity import checked_run, example_faults, identity_faults, lock_faults, lock_of
 from tmlang.audit.output_faults import output_faults
 from tmlang.audit.record import Record
-from tmlang.audit.recount import Number, Only, Units, shift_counts, threat_counts
+from tmlang.audit.recount import Number, Only, Units
 from tmlang.audit.rejudge import (
     NotRejudged,
     holds,
@@ -34,6 +35,7 @@ from tmlang.audit.review import REVIEW, review_faults, review_of
 from tmlang.audit.sharing import Pair, is_one_perturbation
 from tmlang.audit.summary import form_fault, summary
 from tmlang.audit.tally import tally_plan
+from tmlang.audit.trials import seed_faults
 from tmlang.audit.void import void_methods
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.meaning.spaces import Space
@@ -145,7 +147,10 @@ def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: 
             note = "; ".join(filter(None, (_arithmetic(evaluation, rows), confidence_note(evaluation, rows))))
             if certified is not None and certified["note"] != note:
                 yield f"{name}: the certificates are told to hold in “{certified['note']}”, and it is “{note}”"
-        counts = (threat_counts if kind == "Threat" else shift_counts)(recount(raw, evaluation, rows, void, Only()))
+        again = recount(raw, evaluation, rows, void, Only())
+        counts = redraw.counts(again)
+        if redraw.of_draws(again.subject):
+            yield from (f"{name}: {fault}" for fault in redraw.limit_faults(again, theirs, population_fault))
         wrong = [f"{k} {own['counts'][k]} for {v}" for k, v in counts.items() if own["counts"][k] != v]
         yield from (f"{name}: the count {fault} is told" for fault in wrong)
         yield from _repeats(raw, evaluation, rows, void, own)
@@ -299,6 +304,7 @@ def _measure(bundle: Bundle, plan: Plan, subject: Threat | Property, row: Record
         if row.within_scope is not False:
             yield f"told as inside its set, and {fault}"
         return
+    yield from seed_faults(plan, space, row, stored, indices=indices)
     broken = broken_rules(space, subject, start, point, bundle.parameters(row.candidate))
     if row.within_scope is not None and row.within_scope == bool(broken):
         yield f"told as within_scope {row.within_scope}, and " + (

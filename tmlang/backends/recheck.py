@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import isnan
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -31,6 +31,13 @@ class Evaluator(Protocol):
     def decide(self, x: Tensor) -> Tensor:
         """Decisions (n,) int64 of inputs (n, *shape), one at a time: a class, ``REJECTED``, or below: none at all."""
         ...
+
+
+@runtime_checkable
+class PerUnit(Evaluator, Protocol):
+    """An E that judges an input as one of its unit: of some of the units, in that order."""
+
+    def rows(self, at: Tensor) -> Evaluator: ...
 
 
 class Predicate(Protocol):
@@ -130,9 +137,9 @@ def _rows(
     with np.errstate(over="ignore", invalid="ignore"):
         values = x.astype(sets.domain.dtype)
     at = np.flatnonzero(finite)
-    f = failure.rows(torch.from_numpy(units[at]))
-    seen = torch.from_numpy(values[at])
-    decisions, fails, stable = _decide(seen, evaluator, f)
+    of = torch.from_numpy(units[at])
+    own = evaluator.rows(of) if isinstance(evaluator, PerUnit) else evaluator
+    decisions, fails, stable = _decide(torch.from_numpy(values[at]), own, failure.rows(of))
     found = dict(zip(at.tolist(), zip(decisions.tolist(), fails.tolist(), stable.tolist(), strict=True), strict=True))
     distances = sets.distances(values)
     facts = [

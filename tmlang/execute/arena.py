@@ -100,9 +100,11 @@ def carried(subject: Subject, evaluation: EvaluationPlan) -> Threat:
     assert isinstance(subject, Threat)
     threat = subject
     single = threat.success is not None and threat.success.kind == "single_draw"
+    denied = threat.rejected is not None and threat.rejected.kind == "denied"
     for what, present in (
         ("draws of nature", threat.nature is not None),
-        ("success on a single draw", single),
+        ("the nearest input that fails in a single draw", single and threat.minimize is not None),
+        ("denials in single draws", single and denied),
     ):
         if present:
             raise stop("TM826", f"{evaluation.name} is about {what}, which is not run yet", evaluation.origin)
@@ -167,7 +169,7 @@ def _confirmation(
     attacks = sum(s.role == "attack" for s in evaluation.stages) * evaluation.repeats
     targets = len(attacked.model.classes) - 1 if threat.goal.kind == "each" else 1
     family = (1 + attacks * max(1, len(threat.access.surrogates))) * len(data.ids) * targets
-    return Confirmation(attacked.evaluator, threat, family, evaluation.seed or 0)
+    return Confirmation.of(attacked.evaluator, threat, family, evaluation.seed or 0)
 
 
 def _probed(threat: Threat, attacked: Attacked, data: LoadedData, world: World, gradients: bool) -> list[Diagnostic]:

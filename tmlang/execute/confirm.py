@@ -1,15 +1,15 @@
-"""Witnesses of random objects: committed candidates confirmed on fresh draws (EVIDENCE.md section 5).
+"""What draws is judged on fresh draws: of a random object, and of nature (EVIDENCE.md section 5).
 
 A search may look at as many draws as it likes. What it commits to is then judged on ``n`` draws that nothing has seen:
-their seed comes from the candidate's own hash. A candidate is a witness iff the exact binomial test rejects
-``P[failure] <= threshold`` at ``(1 - confidence) / family``, so that all witnesses of an evaluation hold jointly.
+their seed comes from the candidate's own hash. Under ``error_probability`` a candidate is a witness iff the exact
+binomial test rejects ``P[failure] <= threshold`` at ``(1 - confidence) / family``, so that all witnesses of an
+evaluation hold jointly. Under ``single draw`` the share of failing draws is an estimate, and nothing is a witness.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from hashlib import sha256
 from math import comb
@@ -50,84 +50,103 @@ def least_draws(threshold: Fraction, level: Fraction) -> int:
 
 @dataclass(frozen=True)
 class Trial:
-    """``errors`` of ``draws`` failed. ``confirmed``: the test says that more than the threshold does."""
+    """What fresh draws of one input from ``seed`` gave: ``outcomes``, whether each failed, and the ``decision`` taken
+    most often. ``confirmed``: the test says that more than the threshold fails; ``None`` without one."""
 
-    draws: int
-    errors: int
-    confirmed: bool
+    seed: int
+    outcomes: tuple[bool, ...]
+    confirmed: bool | None
+    decision: int
+
+    @property
+    def draws(self) -> int:
+        return len(self.outcomes)
+
+    @property
+    def errors(self) -> int:
+        return sum(self.outcomes)
 
 
+@dataclass(frozen=True)
 class Confirmation:
-    """E for a random object: it stands where ``backends.recheck`` expects an evaluator, one test being its replay.
+    """Fresh draws of an object, or of the world around it: ``draws`` of each input, from the evaluation's ``seed``.
 
-    ``family``: how many tests share the error of the evaluation. Raises TM827 when ``draws`` cannot confirm anything.
+    ``needed``: the failures that confirm, ``None`` where no threshold is tested (``single draw``).
     """
 
-    replays = 1
+    evaluator: Evaluator
+    draws: int
+    needed: int | None
+    seed: int
+    _seen: dict[bytes, tuple[int, Tensor]] = field(default_factory=dict, compare=False, repr=False)
 
-    def __init__(self, evaluator: Evaluator, threat: Threat, family: int, seed: int) -> None:
+    @classmethod
+    def of(cls, evaluator: Evaluator, threat: Threat, family: int, seed: int) -> Confirmation:
+        """``family``: how many tests share the error of the evaluation. Raises TM827 when the draws of ``threat``
+        cannot confirm anything."""
         success = threat.success
-        assert success is not None and success.threshold is not None and success.confidence is not None  # noqa: PT018
+        assert success is not None
         assert success.draws is not None
-        self.evaluator, self.seed, self.draws = evaluator, seed, success.draws
-        level = (1 - success.confidence) / family
-        needed = least_failures(self.draws, success.threshold, level)
-        if needed is None:
-            raise _too_few(threat, success, level, family)
-        self.needed = needed
-        self._seen: dict[bytes, Tensor] = {}
+        needed = None
+        if success.threshold is not None and success.confidence is not None:
+            level = (1 - success.confidence) / family
+            needed = least_failures(success.draws, success.threshold, level)
+            if needed is None:
+                raise _too_few(threat, success, level, family)
+        return cls(evaluator, success.draws, needed, seed)
 
-    def decide(self, x: Tensor) -> Tensor:
-        """What each input (n, *shape) is answered with: ``REJECTED`` where that is confirmed, else the class answered
-        most often, ``NO_DECISION`` where a draw has none or no draw has a class."""
-        return torch.tensor([self._usual(self.decisions(row)) for row in x], dtype=torch.int64)
+    def decisions(self, row: Tensor) -> tuple[int, Tensor]:
+        """The seed, and the decisions (draws,) on one input (*shape); the same for the same input."""
+        key = (row.contiguous().numpy() + row.numpy().dtype.type(0)).tobytes()  # there is one zero
+        if key not in self._seen:
+            seed = derive(self.seed, "confirm", sha256(key).hexdigest())
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                self.evaluator.deployed.reseed(seed)
+                draws = [self.evaluator.decide(row[None]) for _ in range(self.draws)]
+            self._seen[key] = seed, torch.cat(draws)
+        return self._seen[key]
 
-    def _usual(self, decided: Tensor) -> int:
+    def usual(self, decided: Tensor) -> int:
+        """What stands for the decisions (draws,) of one input: ``NO_DECISION`` where a draw has none, ``REJECTED``
+        where that is confirmed (or what most draws gave, without a test), else the class taken most often."""
         counts = Counter(decided.tolist())
         if counts[NO_DECISION]:
             return NO_DECISION
-        if counts[REJECTED] >= self.needed:
+        enough = self.draws // 2 + 1 if self.needed is None else self.needed
+        if counts[REJECTED] >= enough:
             return REJECTED
         classes = sorted((-n, c) for c, n in counts.items() if c >= 0)
         return classes[0][1] if classes else NO_DECISION
 
-    def decisions(self, row: Tensor) -> Tensor:
-        """``draws`` fresh decisions (draws,) on one input (*shape); the same for the same input."""
-        key = row.contiguous().numpy().tobytes()
-        if key not in self._seen:
-            commitment = sha256(key).hexdigest()
-            with torch.random.fork_rng(devices=[]):
-                seed = derive(self.seed, "confirm", commitment)
-                torch.manual_seed(seed)
-                self.evaluator.deployed.reseed(seed)
-                draws = [self.evaluator.decide(row[None]) for _ in range(self.draws)]
-            self._seen[key] = torch.cat(draws)
-        return self._seen[key]
-
-    def trial(self, row: Tensor, fails: Callable[[Tensor], Tensor]) -> Trial:
-        """The test of one input: ``fails`` tells which decisions (draws,) are failures."""
-        errors = int(fails(self.decisions(row)).sum())
-        return Trial(self.draws, errors, errors >= self.needed)
-
 
 @dataclass(frozen=True)
 class Confirmed:
-    """F of a random object: holds where the test confirms it, whatever the one decision is."""
+    """E and F of an object that is judged by draws, for n units; it stands where ``backends.recheck`` expects an
+    evaluator, one trial being its replay. Without a test nothing is a failure: a share of draws is an estimate."""
 
     base: Failure
     confirmation: Confirmation
+    replays = 1
 
     def __call__(self, decisions: Tensor, x: Tensor) -> Tensor:  # noqa: ARG002
-        return torch.tensor([self.trial(i, row).confirmed for i, row in enumerate(x)], dtype=torch.bool)
+        return torch.tensor([bool(self.trial(i, row).confirmed) for i, row in enumerate(x)], dtype=torch.bool)
+
+    def decide(self, x: Tensor) -> Tensor:
+        """What the draws of the unit's input, for all units (n, *shape), usually gave."""
+        return torch.tensor([self.trial(i, row).decision for i, row in enumerate(x)], dtype=torch.int64)
 
     def rows(self, at: Tensor) -> Confirmed:
-        return Confirmed(self.base.rows(at), self.confirmation)
+        return replace(self, base=self.base.rows(at))
 
     def trial(self, unit: int, row: Tensor) -> Trial:
-        """The test of an input (*shape) against the failure predicate of one unit."""
-        draws = self.confirmation.draws
-        alike = self.base.rows(torch.full((draws,), unit))
-        return self.confirmation.trial(row, lambda decided: alike(decided, row.expand(draws, *row.shape)))
+        """The draws of an input (*shape) against the failure predicate of one unit."""
+        seed, decided = self.confirmation.decisions(row)
+        alike = self.base.rows(torch.full((len(decided),), unit))
+        outcomes = tuple(alike(decided, row.expand(len(decided), *row.shape)).tolist())
+        needed = self.confirmation.needed
+        confirmed = None if needed is None else sum(outcomes) >= needed
+        return Trial(seed, outcomes, confirmed, self.confirmation.usual(decided))
 
 
 def _too_few(threat: Threat, success: Success, level: Fraction, family: int) -> Exception:

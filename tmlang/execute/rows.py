@@ -9,6 +9,7 @@ import numpy as np
 from tmlang.audit.record import CLEAN_STAGE, REJECTED, Record
 from tmlang.backends.decision import NO_DECISION
 from tmlang.backends.recheck import Facts
+from tmlang.execute.confirm import Trial
 from tmlang.execute.units import Unit
 from tmlang.meaning.threats import Threat
 
@@ -60,7 +61,7 @@ def clean_row(
     fails is itself a witness."""
     failed = unit.clean in ("cw", "cr")
     witness = asserts and unit.clean == "cw" and broken_rule is None
-    return replace(
+    row = replace(
         _base(evaluation, CLEAN_STAGE, unit),
         status="valid" if witness else "none",
         observed_failure=True if witness else None,
@@ -71,11 +72,22 @@ def clean_row(
         counted_failure=failed and threat.clean_errors == "fail" if unit.applicable else None,
         label_reviewed=reviewed,
         margin=unit.margin,
-        draws=unit.trial.draws if unit.trial else None,
-        errors=unit.trial.errors if unit.trial else None,
         seconds=seconds,
         message=_UNKNOWN if unit.decision == NO_DECISION else None,
     )
+    return drawn(row, unit.trial) if unit.trial else row
+
+
+def drawn(row: Record, trial: Trial) -> Record:
+    """``row`` with the fresh draws of its input."""
+    told = "".join("01"[failed] for failed in trial.outcomes)
+    return replace(row, draws=trial.draws, errors=trial.errors, outcomes=told, draw_seed=trial.seed)
+
+
+def estimated(row: Record) -> Record:
+    """``row`` of a candidate without a test behind its draws: their share is an estimate, so no failure of any kind is
+    told."""
+    return replace(row, observed_failure=None, counted_failure=None)
 
 
 def attack_row(
@@ -146,7 +158,8 @@ def shift_row(evaluation: str, stage: str, unit: Unit, repeat: int, facts: Facts
     )
 
 
-def kept(facts: Facts) -> np.ndarray | None:
-    """The candidate that is worth keeping: what fails, is rejected, or could not be believed."""
-    worth = facts.fails or facts.rejected or facts.status in ("invalid", "unstable", "error")
+def kept(facts: Facts, *, estimated: bool = False) -> np.ndarray | None:
+    """The candidate that is worth keeping: what fails, is rejected, or could not be believed, and whatever an estimate
+    rests on."""
+    worth = estimated or facts.fails or facts.rejected or facts.status in ("invalid", "unstable", "error")
     return facts.x if worth else None

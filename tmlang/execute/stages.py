@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from tmlang.audit.record import Record, Verdict
+from tmlang.audit.units import is_estimate
 from tmlang.backends.contract import BackendRefusal, Candidates, Certifier, Corruption, Job, Received, Search, Verdicts
 from tmlang.backends.failure import Failure
 from tmlang.backends.recheck import Facts, recheck
@@ -23,7 +24,7 @@ from tmlang.execute.enclosed import disbelief
 from tmlang.execute.guard import check_steady, guarded
 from tmlang.execute.isolation import Batch, Fault, Kept, Piece, fault_of
 from tmlang.execute.jobs import JobMaker, Searched
-from tmlang.execute.rows import TIMEOUT, Effort, attack_row, kept
+from tmlang.execute.rows import TIMEOUT, Effort, attack_row, drawn, estimated, kept
 from tmlang.meaning.values import Artifact
 from tmlang.plan.ir import Stage
 
@@ -132,7 +133,8 @@ class StageRun:
         if confirmation is None:
             found = recheck(candidates, sets, self.arena.attacked.evaluator, failure)
         else:
-            found = recheck(candidates, sets, confirmation, Confirmed(failure, confirmation))
+            judge = Confirmed(failure, confirmation)
+            found = recheck(candidates, sets, judge, judge)
         self.arena.replaying += time.perf_counter() - began
         return list(found)
 
@@ -182,15 +184,15 @@ class StageRun:
                 unit, name = self.arena.units[i], self.arena.evaluation.name
                 row = attack_row(name, self.stage.label, unit, self.repeat, fact, efforts[k], within_access=within[k])
                 rows.append(self._measured(self._tested(row, i, fact), fact))
-                keeps.append(Kept(i, kept(fact), theta=fact.theta))
+                keeps.append(Kept(i, kept(fact, estimated=is_estimate(self.arena.threat)), theta=fact.theta))
         return Batch(tuple(rows), tuple(keeps))
 
     def _tested(self, row: Record, unit: int, facts: Facts) -> Record:
         """``row`` with the counts of its test, where the object is random."""
         if self.arena.confirmation is None or facts.x is None:
             return row
-        trial = self.arena.confirmed().trial(unit, torch.from_numpy(facts.x))
-        return replace(row, draws=trial.draws, errors=trial.errors)
+        row = drawn(row, self.arena.confirmed().trial(unit, torch.from_numpy(facts.x)))
+        return estimated(row) if self.arena.confirmation.needed is None else row
 
     def _measured(self, row: Record, facts: Facts) -> Record:
         """``row`` with the margin of the candidate that it keeps, where the object is fixed."""

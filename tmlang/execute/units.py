@@ -56,7 +56,8 @@ def clean_pass(
     attacked: Attacked, data: LoadedData, confirmation: Confirmation | None, vote: Vote | None = None
 ) -> Clean:
     """Decide the originals; ``NO_DECISION`` where a fixed object fails or its replays disagree, or where a smoothed
-    one's draws cannot tell. Of a random object a clean input is wrong where the test confirms that it fails."""
+    one's draws cannot tell. Of a random object a clean input is wrong where the test confirms that it fails; without a
+    test, where half of the draws or more do."""
     began = time.perf_counter()
     x = torch.from_numpy(data.x)
     if vote is not None:
@@ -69,9 +70,9 @@ def clean_pass(
             decided = torch.where(_judged(evaluator, x, labels)[0] == decided, decided, NO_DECISION)
         margins = tuple(m if d != NO_DECISION else None for m, d in zip(margins, decided.tolist(), strict=True))
         return Clean(decided, (None,) * len(x), time.perf_counter() - began, margins)
-    decided = confirmation.decide(x)
     correct = Confirmed(Failure(torch.from_numpy(data.labels)), confirmation)
     trials = tuple(correct.trial(i, row) for i, row in enumerate(x))
+    decided = torch.tensor([trial.decision for trial in trials], dtype=torch.int64)
     return Clean(decided, trials, time.perf_counter() - began)
 
 
@@ -106,7 +107,7 @@ def make_units(threat: Threat, attacked: Attacked, data: LoadedData, passed: Cle
 def _status(label: int, decision: int, trial: Trial | None) -> CleanStatus:
     if label == UNUSABLE or decision == NO_DECISION:
         return "cu"
-    if trial is not None and not trial.confirmed:
+    if trial is not None and not (trial.confirmed if trial.confirmed is not None else 2 * trial.errors >= trial.draws):
         return "cc"
     if decision == REJECTED:
         return "cr"

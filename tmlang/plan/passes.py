@@ -60,8 +60,8 @@ def drop_clean_wrong(plan: Plan) -> Plan:
 def drop_broken(plan: Plan) -> Plan:
     """Leave a unit once it is broken.
 
-    Sound under ``attribution: first`` on a fixed object, without ``denied`` (a stage might still find a rejection) and
-    without distances (a later witness might be nearer).
+    Sound under ``attribution: first`` on a fixed object in a world that draws nothing, without ``denied`` (a stage
+    might still find a rejection) and without distances (a later witness might be nearer).
     """
 
     def dropped(evaluation: EvaluationPlan) -> EvaluationPlan:
@@ -79,7 +79,8 @@ def _one_witness_is_enough(plan: Plan, evaluation: EvaluationPlan) -> bool:
     quantities = {c.left.quantity for c in plan.claims if c.left.evaluation == declared_name(evaluation)}
     curves = {curve.parameter for curve in evaluation.curves}
     distances = "median_distance" in quantities or "radius" in curves
-    return object_kind(plan.model(subject.model)) == "fixed" and not distances
+    drawn = subject.success is not None or object_kind(plan.model(subject.model)) != "fixed"
+    return not drawn and not distances
 
 
 def _each(plan: Plan, rewrite: Callable[[EvaluationPlan], EvaluationPlan]) -> Plan:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tmlang.audit.columns import Restriction
+from tmlang.audit.counting import counted
 from tmlang.audit.record import CLEAN_STAGE, Record
-from tmlang.audit.tally import counted
 from tmlang.audit.units import Reader, Rows, Unit, group, is_witness, stage_label
 from tmlang.meaning.threats import Property, Shift, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tmlang.audit.columns import Columns
 from tmlang.audit.record import Record
-from tmlang.audit.units import attack_stages, proof_stages
+from tmlang.audit.units import attack_stages, is_estimate, proof_stages
 from tmlang.meaning.models import Data, Model
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Shift, Subject, Threat
@@ -34,11 +34,11 @@ def _evidence(
     searched = [s for s in attacks if s.role == "attack"]
     if searched:
         count = "one attack" if len(searched) == 1 else f"{len(searched)} attacks"
-        yield (
-            f"Survival says what {count} with these budgets did not find. Another or a longer search may break more; "
-            "it bounds R from above only."
-        )
-    if isinstance(subject, Threat) and not proofs:
+        estimate = isinstance(subject, Threat) and is_estimate(subject)
+        bounds = "it is an estimate, and bounds nothing" if estimate else "it bounds R from above only"
+        found = f"Survival says what {count} with these budgets did not find."
+        yield f"{found} Another or a longer search may break more; {bounds}."
+    if isinstance(subject, Threat) and not proofs and not is_estimate(subject):
         yield "No certificate ran, so nothing bounds R from below."
     if isinstance(subject, Shift):
         yield "An average over a named change says nothing about changes that somebody chooses."

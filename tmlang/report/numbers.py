@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tmlang.audit.columns import Column, Columns, Counts
+from tmlang.audit.estimates import NOTE
 from tmlang.audit.show import DASH, exact, interval, percent
 
 NAMES = {
@@ -30,12 +31,19 @@ NAMES = {
         "of failing inputs: a reviewer looked at whether the label still holds",
     ),
     "corrupted_accuracy": ("accuracy after the change", "right on the changed input: an average, no worst case"),
+    "draws_failing_before": ("failing before", "of the draws of right originals: failing before any change"),
     "median_distance": ("median distance", "of the nearest failing inputs found; not found counts as infinite"),
     "attack_success": ("success", "of right ones: broken by this attack, whatever the others broke"),
     "found_alone": ("sole success", "of right ones: broken by this attack and by no other"),
 }
 """Column -> (heading, what is counted)."""
 
+
+_OF_DRAWS = {
+    "survival": "of single draws: right before, and failing with none of the inputs that the attacks handed in",
+    "attack_success": "of single draws of right ones: failing with the input that this attack handed in",
+}
+"""What is counted where single draws are."""
 
 SIGNS_SAY = (
     "What the records show when searches by gradients fail for the wrong reason. Survival of such searches says little "
@@ -85,6 +93,8 @@ class Segment:
 
 def number_view(column: Column) -> NumberView:
     heading, meaning = NAMES[column.name]
+    if column.note == NOTE:
+        meaning = _OF_DRAWS.get(column.name, meaning)
     share = column.name != "median_distance"
     value = "undefined" if column.low is None else interval(column.low, column.high, share=share)
     if column.at_least and column.low is not None:
@@ -137,7 +147,10 @@ def bounds(columns: Columns) -> Bounds:
 
 
 def bar(columns: Columns) -> tuple[Segment, ...]:
-    """The units of the denominator by their fate, from proved to lost; parts of no unit are left out."""
+    """The units of the denominator by their fate, from proved to lost; parts of no unit are left out. Where draws are
+    counted no unit has one."""
+    if columns.draws:
+        return ()
     k = columns.counts
     proved = columns.get("certified") is not None
     standing = "not broken, not proved" if proved else "not broken by this search"
@@ -184,6 +197,9 @@ def _threat_headline(columns: Columns) -> Iterator[str]:
     if k.denominator == 0:
         yield f"No {units} are left to count, so every share is undefined."
         return
+    if columns.draws:
+        yield from _draw_headline(columns)
+        return
     certified, searched = columns.get("certified") is not None, columns.get("survival") is not None
     if certified:
         are = "is" if k.certified == 1 else "are"
@@ -195,6 +211,23 @@ def _threat_headline(columns: Columns) -> Iterator[str]:
         yield f"{_count(k.standing, units)} not broken by this search, {rest}."
     if k.open:
         yield f"{_count(k.open, units)} undecided because an attack did not finish."
+    if columns.repeats:
+        yield spread(columns)
+    yield from _clean_headline(columns, k)
+
+
+def _draw_headline(columns: Columns) -> Iterator[str]:
+    """How often single draws fail, before any change and after."""
+    k, survival, before = columns.counts, columns.get("survival"), columns.get("draws_failing_before")
+    assert survival is not None
+    made = f"{survival.denominator} draws, {columns.draws} of each of {k.denominator} {columns.units}"
+    ends = f" (interval {interval(*map(Fraction, survival.interval))})" if survival.interval else ""
+    yield f"Of {made}, {interval(survival.low, survival.high)} are survived{ends}."
+    if before is not None and before.defined:
+        yield f"Before any change {percent(before.low)} of the draws of right {columns.units} fail."
+    yield "This is an average over draws, and no worst case."
+    if k.unfinished:
+        yield f"{_count(k.unfinished, columns.units)} undecided in some draws because an attack did not finish."
     if columns.repeats:
         yield spread(columns)
     yield from _clean_headline(columns, k)

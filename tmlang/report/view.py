@@ -15,7 +15,9 @@ from tmlang.audit.masking import SIGNS, Sign, signs
 from tmlang.audit.record import Record
 from tmlang.audit.show import exact, interval
 from tmlang.audit.tally import tally_plan, voided_methods
+from tmlang.audit.units import is_estimate, is_share
 from tmlang.meaning.threats import Property, Shift, Subject, Threat
+from tmlang.plan.invariants import declared_name
 from tmlang.plan.ir import EvaluationPlan, Plan
 from tmlang.plan.text import plan_hash
 from tmlang.plan.written import allowed, written
@@ -157,7 +159,7 @@ def view_of(bundle: Bundle) -> View:
     overview = tuple(number for number in _OVERVIEW if any(columns[e.name].get(number) for e in plan.evaluations))
     return View(
         names[0].rpartition("/")[2] if names else "run",
-        tuple(_claim(j) for j in judge_plan(plan, records)),
+        tuple(_claim(plan, j) for j in judge_plan(plan, records)),
         evaluations,
         tuple(_sweep(s) for s in sweeps(plan, records)),
         overview,
@@ -181,11 +183,13 @@ def claims_line(view: View) -> str:
     return "; ".join(parts) + "."
 
 
-def _claim(j: Judgement) -> ClaimView:
-    quantity = j.claim.left.quantity
-    return ClaimView(
-        j.claim.text, formula(j.claim), j.status, j.reason, _PROVES.get(quantity, "a count of records"), j.rests_on
-    )
+def _claim(plan: Plan, j: Judgement) -> ClaimView:
+    left = j.claim.left
+    proves = _PROVES.get(left.quantity, "a count of records")
+    subject = next(plan.subject(e.subject) for e in plan.evaluations if left.evaluation in (e.name, declared_name(e)))
+    if proves.startswith("a search") and isinstance(subject, Threat) and is_estimate(subject):
+        proves = "an estimate: an average over draws" if is_share(subject) else "an estimate: a search, tested on draws"
+    return ClaimView(j.claim.text, formula(j.claim), j.status, j.reason, proves, j.rests_on)
 
 
 def _sweep(sweep: Sweep) -> SweepView:
