@@ -44,6 +44,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "torchattacks.OnePixel": {"steps": Fraction(6)},
     "foolbox.L0FMNAttack": {"steps": Fraction(50)},
     "foolbox.NewtonFoolAttack": {"steps": Fraction(50)},
+    "torchattacks.AutoAttack": {"version": Symbol("rand")},
     "torchattacks.LGV": {"epochs": Fraction(2), "nb_models_epoch": F1, "batch_size": Fraction(4)},
     "adv_lib.apgd": {"n_iter": Fraction(10)},
     "adv_lib.apgd_targeted": {"n_iter": Fraction(8), "num_targets": Fraction(3)},
@@ -145,6 +146,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "foolbox.LinearSearchBlendedUniformNoiseAttack": {"directions": Fraction(50), "steps": Fraction(30)},
     "foolbox.LinearSearchContrastReductionAttack": {"steps": Fraction(20)},
     "foolbox.GaussianBlurAttack": {"steps": Fraction(20)},
+    "foolbox.SpatialAttack": {"grid_search": False, "random_steps": Fraction(25)},
     "foolbox.VirtualAdversarialAttack": {"steps": Fraction(5)},
     "foolbox.L2DeepFoolAttack": {"steps": Fraction(12)},
     "foolbox.LinfDeepFoolAttack": {"steps": Fraction(12)},
@@ -278,9 +280,11 @@ class Outcome:
 
     @property
     def inside(self) -> bool:
-        """Whether every candidate is a member."""
+        """Whether every candidate is a member; what is not offered has no parameters to be made by."""
         theta = None if self.candidates.theta is None else self.candidates.theta.numpy()
-        return bool(self.job.sets.inside(self.candidates.x.detach().numpy(), theta).all())
+        at = np.arange(len(self.job.x)) if theta is None else np.flatnonzero(self.candidates.offered)
+        x = self.candidates.x.detach().numpy()[at]
+        return bool(self.job.sets.rows(at).inside(x, None if theta is None else theta[at]).all())
 
 
 def world(case: Case) -> tuple[Any, ...]:

@@ -52,7 +52,8 @@ def attacks() -> list[Any]:
 
 def parameters(method: Method) -> dict[str, inspect.Parameter]:
     attack = getattr(library(method.backend), method.symbol)
-    given = dict(inspect.signature(attack.__init__ if inspect.isclass(attack) else attack).parameters)
+    bare = inspect.isclass(attack) and attack.__init__ is object.__init__
+    given = {} if bare else dict(inspect.signature(attack.__init__ if inspect.isclass(attack) else attack).parameters)
     if given.pop("kwargs", None):  # LGV hands on what it does not know
         given |= dict(inspect.signature(importlib.import_module("torchattacks").BIM.__init__).parameters)
     spelled = {_spelled(method.backend, attack, n): n for n in method.arguments}

@@ -451,6 +451,34 @@ def test_the_box_is_no_part_of_a_bound_over_an_l2_ball() -> None:
         assert plan.evaluations[0].stages[0].lowering == lowering
 
 
+def test_a_part_of_a_transform_that_a_method_does_not_know_is_refused() -> None:
+    """foolbox turns and shifts pictures, and no more; the others are named that could."""
+    spatial = stage(call("foolbox.SpatialAttack"))
+
+    def asked(*parts: tuple[str, Fraction, str | None]) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
+        named = tuple((name, Quantity(most, unit)) for name, most, unit in parts)
+        allow = Transform(named, "bilinear", Fraction(0))
+        return lower(program(spatial, subjects=(replace(THREAT, allow=allow),)), Capabilities())
+
+    turn, shift, size = (
+        ("rotate", Fraction(30), "deg"),
+        ("translate", Fraction(1), "px"),
+        ("scale", Fraction(1, 5), None),
+    )
+    for parts in ((turn, shift), (shift, turn), (turn,), (shift,)):
+        plan, found = asked(*parts)
+        assert plan is not None, found
+        assert plan.evaluations[0].stages[0].lowering == "exact"
+    for parts in ((size,), (turn, shift, size)):
+        plan, found = asked(*parts)
+        assert plan is None
+        (error,) = found
+        assert error.code == "TM508"
+        assert "of a transform it knows rotate and translate, and no scale" in error.message
+        assert error.help is not None
+        assert "native.transform_grid" in error.help
+
+
 def test_pictures_are_not_searched_by_who_leaves_their_parameters_out(tmp_path: Path) -> None:
     """A ball beside a transform could be searched alone, and nothing found there would ever be inside. A proof of the
     ball covers what of it a transform makes."""

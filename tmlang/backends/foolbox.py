@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
-from tmlang.backends.library import Best, Door, LibraryAttack, Search
+from tmlang.backends.contract import BackendRefusal, Candidates, Job
+from tmlang.backends.library import Best, Door, LibraryAttack, Search, isolated
+from tmlang.backends.native.arguments import whole
+from tmlang.backends.native.transforms import TransformHunt, walk
+from tmlang.backends.transforms import Parameters
+
+if TYPE_CHECKING:
+    from tmlang.plan.capability import Method
 
 _POOLED = 256
 """Inputs of a pool that are asked about together."""
@@ -150,6 +159,86 @@ class Refined(LibraryAttack):
         attack = getattr(_library().attacks, self.row.symbol)(distance=_library().distances.l2, **search.arguments)
         found: torch.Tensor = attack.run(_model(search), search.z, _criterion(search), starting_points=start)
         return found
+
+
+class Spatial:
+    """SpatialAttack: the library chooses angles and shifts, and T(x; theta) is what the model is shown for them.
+
+    Its own pictures lie in no threat: of n pixels a shift by s moves s (n - 1) / n, edges are black, and numbers are
+    float32. So its ``run`` is called with our rendering in the place of its ``rotate_and_shift``, and goes on until
+    every unit is done: has failed, cannot pay for another picture, or is behind its deadline.
+    """
+
+    def __init__(self, row: Method) -> None:
+        self.row = row
+
+    def search(self, job: Job) -> Candidates:
+        if all(branch.transform is None for branch in job.sets.branches):
+            raise BackendRefusal(f"{self.row.path} turns and shifts pictures, and {job.threat.name} has no transform")
+        hunt = TransformHunt(job)
+        arguments = {n: v if isinstance(v, bool) else whole(v) for n, v in job.arguments.items()}
+        with isolated(job.seeds):
+            for transform in hunt.each():
+                if {part for part, _ in transform.how.slots} <= set(self.row.parts or ()):
+                    _turned_and_shifted(_Pictures(hunt), arguments)
+        return hunt.result()
+
+
+def _turned_and_shifted(pictures: _Pictures, arguments: dict[str, Any]) -> None:
+    """One call of SpatialAttack. Of what the threat does not vary its grid has one value, 0."""
+    most = pictures.most
+    fixed = {n: 1 for part, n in (("rotate", "num_rotations"), ("translate", "num_translations")) if part not in most}
+    attack = _library().attacks.SpatialAttack(
+        max_rotation=most.get("rotate", 0.0), max_translation=most.get("translate", 0.0), **{**arguments, **fixed}
+    )
+    run = type(attack).run
+    ours = FunctionType(run.__code__, {**run.__globals__, "rotate_and_shift": pictures.rotate_and_shift})
+    ours(attack, _library().PyTorchModel(pictures, bounds=(0, 1), device="cpu"), pictures.tokens, _done())
+
+
+class _Pictures(torch.nn.Module):
+    """What SpatialAttack sees of the units: a token (n, 1) for the picture of each, and as the model's only output
+    whether it is done. ``most``: the bound of every part of the transform."""
+
+    def __init__(self, hunt: TransformHunt) -> None:
+        super().__init__()
+        self.hunt, self.transform = hunt, hunt.transform
+        self.slots = dict(self.transform.how.slots)
+        self.most = {part: float(self.transform.most[at]) for part, at in self.slots.items()}
+        self.tokens = torch.zeros(len(hunt.x), 1)
+        self.theta: Parameters | None = None
+        self.eval()
+
+    def rotate_and_shift(self, tokens: Any, translation: tuple[float, float], rotation: float) -> Any:
+        """Of the library: a pixel shows what lies at its place, turned clockwise by ``rotation`` and then moved to the
+        right and down by ``translation``; so the picture moves left and up, and turns counterclockwise."""
+        right, down = translation
+        theta = np.zeros((1, len(self.transform.most)))
+        if "rotate" in self.slots:
+            theta[0, self.slots["rotate"]] = rotation
+        if "translate" in self.slots:
+            at = self.slots["translate"]
+            theta[0, at : at + 2] = -down, -right
+        self.theta = self.transform.nearest(theta)
+        return tokens
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        if self.theta is not None:  # the library asks about the originals first
+            walk(self.hunt, self.theta)
+        return ~self.hunt.going(torch.arange(len(tokens)))[:, None]
+
+
+def _done() -> Any:
+    """What :class:`_Pictures` says, as a criterion of foolbox."""
+
+    class Done(_library().criteria.Criterion):  # type: ignore[misc]
+        def __repr__(self) -> str:
+            return "Done()"
+
+        def __call__(self, perturbed: Any, outputs: Any) -> Any:  # noqa: ARG002
+            return _library("eagerpy").astensor(outputs)[:, 0]
+
+    return Done()
 
 
 def _failure(door: Door, *, first: bool = False) -> Any:

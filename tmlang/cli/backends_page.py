@@ -85,6 +85,8 @@ def _facts(method: Method) -> list[str]:
         facts.append(f"* needs inputs that are {needs}")
     if method.minimal:
         facts.append("* knows no radius: what it finds counts if it lies within the threat's")
+    if method.parts is not None:
+        facts.append(f"* of a transform it searches {', '.join(method.parts)}")
     if method.steps is not None:
         facts.append(f"* sees through the steps {', '.join(method.steps) or 'none'}")
     facts += [f"* carries {how}: {', '.join(keys)}" for how, keys in _grouped(method.carries).items()]

@@ -124,6 +124,8 @@ class Method:
     networks: tuple[str, ...] = NETWORKS
     steps: tuple[str, ...] | None = None
     """The steps of the model that it sees through; ``None`` where it only asks the object as a whole."""
+    parts: tuple[str, ...] | None = None
+    """The parts of a transform that it searches; ``None``: all."""
     input: InputForm = InputForm()
     cautions: tuple[str, ...] = ()
     """Known weaknesses that make it find less than it could: each is warned of (TM518)."""

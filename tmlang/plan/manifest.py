@@ -114,6 +114,7 @@ _LISTS: dict[str, tuple[str, ...] | None] = {
     "through": THROUGH,
     "networks": NETWORKS,
     "steps": None,
+    "parts": None,
     "cautions": None,
     "planned": FEATURES,
     "budget_arguments": None,

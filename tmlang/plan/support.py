@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Literal
 
 from tmlang.base.frozen import dataclass
-from tmlang.diagnostics.suggest import listed
+from tmlang.diagnostics.suggest import either, listed
 from tmlang.meaning.models import Model
 from tmlang.meaning.spaces import Space
-from tmlang.meaning.threats import Allowed, Both, Either, Shift, Subject, Threat, transforms
+from tmlang.meaning.threats import Allowed, Both, Either, Shift, Subject, Threat, Transform, transforms
 from tmlang.plan.asked import OBJECT_WORDS, Need, balls, features, goal, leaf, misfits, object_kind
 from tmlang.plan.capability import ACCESS, Carried, Method, worst
 from tmlang.plan.smoothing import misfit
@@ -126,7 +126,8 @@ class _Judge:
         if not isinstance(part, (Both, Either)):
             need = leaf(part, threat)
             if need.key in self.method.norms:
-                return "exact", []
+                strange = self._strange(part)
+                return ("exact", []) if strange is None else (None, [Obstacle("TM508", need, "library", strange)])
             pictures = "it searches the pictures of a transform" if self.method.norms == ("transform",) else None
             return None, [self._obstacle("TM508", need, pictures)]
         key = "intersection" if isinstance(part, Both) else "union"
@@ -155,6 +156,14 @@ class _Judge:
             self.reasons += [f"{o.need.words.split(' allows ')[-1]} is left out: {o.because}" for o in missing]
         self._reason(need, carried)
         return worst(carried, *(c for c, _ in inner if c is not None)), []
+
+    def _strange(self, part: Allowed) -> str | None:
+        """What of a transform the method does not know; ``None`` of other sets."""
+        known = self.method.parts
+        if known is None or not isinstance(part, Transform):
+            return None
+        strange = [name for name, _ in part.parts if name not in known]
+        return f"of a transform it knows {listed(known)}, and no {either(strange)}" if strange else None
 
     def _accept(self, need: Need, carried: Carried) -> None:
         self._lower(carried)

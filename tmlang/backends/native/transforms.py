@@ -48,7 +48,7 @@ class TransformGrid:
             limit = whole(job.arguments["at_most"])
             if len(points) > limit:
                 raise BackendRefusal(f"the grid has {len(points)} points, and at_most is {limit}")
-            _walk(hunt, points)
+            walk(hunt, points)
         return hunt.result()
 
 
@@ -143,7 +143,7 @@ class TransformHunt(Hunt):
         """A picture that T made, and that the balls beside it hold, is inside."""
 
 
-def _walk(hunt: TransformHunt, points: Parameters) -> None:
+def walk(hunt: TransformHunt, points: Parameters) -> None:
     """Ask about the pictures of ``points`` (K, p) in order, of every unit that is still open."""
     start = 0
     while start < len(points):
