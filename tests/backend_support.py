@@ -77,11 +77,13 @@ class Case:
         rows: slice = slice(None),
         seeds: int = 0,
         target: Sequence[int] | None = None,
+        mask: np.ndarray | None = None,
         **changes: Any,
     ) -> Job:
-        """``limit`` and ``level`` go to the oracle, the rest to the job."""
+        """``mask``: of a threat whose mutable part is one. ``limit`` and ``level`` go to the oracle, the rest to the
+        job."""
         x, y = self.x[rows], self.y[rows]
-        sets = ThreatSet.build(self.space, threat, x, ids=[f"u{i}" for i in range(len(x))])
+        sets = ThreatSet.build(self.space, threat, x, ids=[f"u{i}" for i in range(len(x))], mask=mask)
         oracle = Oracle(
             self.deployed,
             self.decide,

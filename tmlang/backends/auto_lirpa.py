@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 Tensor = torch.Tensor
 
+AT_ONCE = 256
+"""Points that bounds are compared at in one pass, where a batch is smaller: for small networks a pass is its calls."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -54,9 +57,9 @@ class Problem:
     rows: Tensor
     differences: int
 
-    def margins(self, scores: Tensor) -> Tensor:
-        """(N, M) values of the rows at scores (N, K)."""
-        return torch.einsum("nmk,nk->nm", self.rows, scores.double())
+    def margins(self, scores: Tensor, units: Tensor | slice = slice(None)) -> Tensor:
+        """(n, M) values of the rows of ``units`` (n,) at scores (n, K)."""
+        return torch.einsum("nmk,nk->nm", self.rows[units], scores.double())
 
     def bounds(self, bounded: Any, method: str, units: Tensor, **known: Any) -> Tensor:
         """(len(units), M) proved lower bounds of the rows in real arithmetic. ``known`` goes to the library."""
@@ -215,15 +218,18 @@ def _plausible(job: Job, problem: Problem, network: nn.Module, lower: Tensor, ga
     """
     rounding = 1e-9 * (1 + lower.abs())
     least = torch.full_like(lower, math.inf)
-    for points in _points(job, problem):
-        moved = job.sets.project(points.numpy())
+    points, n = torch.cat(_points(job, problem)), len(lower)
+    for at in torch.split(torch.arange(len(points)), max(1, AT_ONCE // n) * n):
+        units = at % n
+        moved = job.sets.rows(units.numpy()).project(points[at].numpy())
         inside = torch.from_numpy(np.ascontiguousarray(moved.x))
-        real = problem.margins(problem.folded.scores(inside))
-        computed = problem.margins(network(inside)[:, : len(problem.folded.offset)])
-        below = (real < lower - rounding) | (computed < lower - gap)
-        if bool((below & done[:, None]).any()):
+        real = problem.margins(problem.folded.scores(inside), units)
+        computed = problem.margins(network(inside)[:, : len(problem.folded.offset)], units)
+        below = (real < (lower - rounding)[units]) | (computed < lower[units] - gap)
+        if bool((below & done[units, None]).any()):
             raise BackendRefusal("auto-LiRPA's bound is contradicted by a point of the set")
-        least = torch.where(torch.from_numpy(moved.inside)[:, None], least.minimum(real), least)
+        reached = torch.where(torch.from_numpy(moved.inside)[:, None], real, math.inf)
+        least = least.minimum(reached.reshape(-1, *least.shape).amin(dim=0))
     return least
 
 

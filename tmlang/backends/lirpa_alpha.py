@@ -50,10 +50,12 @@ def _optimized(problem: Problem, bounded: Any, method: str, units: Tensor, argum
     steps = int(arguments["iteration"])
     # Its early stop looks at the batch as a whole, and prints.
     options = {"iteration": steps, "lr_alpha": float(arguments["lr_alpha"]), "early_stop_patience": steps}
-    bounded.set_bound_opts({"optimize_bound_args": options})
+    every = arguments["layers"] == Symbol("all")
+    # Of a layer with few unstable neurons it would bound these alone, and fail on the slopes of tanh and sigmoid.
+    bounded.set_bound_opts({"optimize_bound_args": options, "sparse_intermediate_bounds": not every})
     before = [node.inputs[0] for node in sloped]
     fixed = {n.name: (n.lower.detach(), n.upper.detach()) for n in before}
-    known = {} if arguments["layers"] == Symbol("all") else {"intermediate_layer_bounds": fixed}
+    known = {} if every else {"intermediate_layer_bounds": fixed}
     with torch.enable_grad():
         found = problem.bounds(bounded, method, units, **known).detach()
     return torch.where(found > plain, found, plain)

@@ -31,7 +31,7 @@ class Dead(Exception):
 
 
 class Marabou:
-    """One solver process for one network file, started when it is first asked and again after it has died.
+    """One solver process for one network file at a time, started when it is first asked and again after it has died.
 
     Leave it by ``with``: the process and whatever it started are gone then, whatever happened.
     """
@@ -47,16 +47,18 @@ class Marabou:
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
         self.kill()
 
+    def read(self, model: Path) -> None:
+        """Ask about another network from here on. Raises :class:`Dead`."""
+        self.model = model
+        if self._process is not None:
+            self._read()
+
     def ask(self, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
         """The answer to ``request`` within ``seconds`` and :data:`OVERSHOOT`. Raises :class:`Dead`."""
-        process = self._process or self._start()
-        assert process.stdin is not None
-        try:
-            process.stdin.write(json.dumps(request).encode() + b"\n")
-            process.stdin.flush()
-        except OSError as broken:
-            raise self._down() from broken
-        return self._answer(seconds + OVERSHOOT)
+        if self._process is None:
+            self._start()
+            self._read()
+        return self._answer(request, seconds + OVERSHOOT)
 
     def kill(self) -> None:
         """End the process group, if there is one, and wait for it."""
@@ -71,25 +73,32 @@ class Marabou:
                 pipe.close()
         process.wait()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-I", str(WORKER), str(self.model), str(self.megabytes)]
+    def _start(self) -> None:
+        command = [sys.executable, "-I", str(WORKER), str(self.megabytes)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             cwd=self.model.parent, env=environment, start_new_session=True,
         )  # fmt: skip
-        ready = self._answer(START)
+
+    def _read(self) -> None:
+        ready = self._answer({"network": str(self.model)}, START)
         if "failed" in ready:
             self.kill()
             raise Dead(f"Marabou does not read this network: {ready['failed']}", killed=False)
-        return self._process
 
-    def _answer(self, seconds: float) -> Mapping[str, Any]:
-        """The next line of the process."""
+    def _answer(self, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
+        """The line with which the process answers within ``seconds``."""
         process = self._process
         assert process is not None
+        assert process.stdin is not None
         assert process.stdout is not None
         end = time.monotonic() + seconds
+        try:
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+        except OSError as broken:
+            raise self._down() from broken
         while b"\n" not in self._pending:
             left = end - time.monotonic()
             if left <= 0 or not select.select([process.stdout], [], [], left)[0]:

@@ -1,8 +1,9 @@
 """The process that Marabou lives in: it may hang, crash or eat memory, and is killed without harm to the run.
 
-``python marabou_worker.py model.onnx MEGABYTES`` reads requests from standard input and answers on standard output, a
-line of JSON each:
+``python marabou_worker.py MEGABYTES`` reads requests from standard input and answers on standard output, a line of JSON
+each:
 
+* ``{"network": "model.onnx"}`` -> ``{"ready": true}``: what is asked from here on is asked of this network.
 * ``{"points": [[x, …], …]}`` -> ``{"outputs": [[y, …] | null, …]}``: what Marabou takes the network to compute.
 * ``{"low": [x, …], "high": [x, …], "union": [[[row, offset], …], …], "seconds": s}`` ->
   ``{"code": "sat" | "unsat" | "TIMEOUT" | …, "x": [x, …] | null}``: is there an input of the box whose outputs ``y``
@@ -25,19 +26,16 @@ from typing import Any
 _PR_SET_PDEATHSIG = 1
 
 
-def main(path: str, megabytes: int) -> None:
+def main(megabytes: int) -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Marabou prints
     _bounded(megabytes)
-    try:
-        solver = Solver(path)
-        ready: dict[str, Any] = {"ready": True}
-    except Exception as fault:
-        ready = {"failed": f"{type(fault).__name__}: {fault}"}
-    answers.write(json.dumps(ready) + "\n")
-    for line in sys.stdin if "ready" in ready else ():
+    for line in sys.stdin:
         try:
-            answer = solver.answer(json.loads(line))
+            request = json.loads(line)
+            if "network" in request:
+                solver = Solver(request["network"])
+            answer: dict[str, Any] = {"ready": True} if "network" in request else solver.answer(request)
         except Exception as fault:
             answer = {"failed": f"{type(fault).__name__}: {fault}"}
         answers.write(json.dumps(answer) + "\n")
@@ -105,4 +103,4 @@ class Solver:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(int(sys.argv[1]))

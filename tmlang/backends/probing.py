@@ -62,7 +62,10 @@ def _ascent(job: Job, unit: int, height: Height) -> Iterator[Tensor]:
             at = best.detach().requires_grad_()
             (slope,) = torch.autograd.grad(height(at).sum(), at)
         share = 0.25 * (1 - k / STEPS) ** 2
-        best = (best + share * (high - low) * slope.sign()).clamp(min=low, max=high)
+        moved = (best + share * (high - low) * slope.sign()).clamp(min=low, max=high)
+        if moved.equal(best):  # every slope points out of the box: shorter steps would not leave it either
+            return
+        best = moved
         yield best
 
 
@@ -74,8 +77,7 @@ def inside(job: Job, unit: int, x: Tensor) -> Tensor:
 
 
 def _box(job: Job, unit: int) -> tuple[Tensor, Tensor]:
-    sets = job.sets.rows([unit])
-    return torch.from_numpy(sets.lower[0]).double(), torch.from_numpy(sets.upper[0]).double()
+    return torch.from_numpy(job.sets.lower[unit]).double(), torch.from_numpy(job.sets.upper[unit]).double()
 
 
 def _slack(asked: Question, unit: int, x: Tensor) -> Tensor:

@@ -79,6 +79,7 @@ class ThreatSet:
         self._empty: Flags = np.zeros(len(ids), np.bool_)
         self._free = free
         self._boxes: dict[int, tuple[Values, Values]] = {}
+        self._outward: tuple[Values, Values] | None = None
 
     @classmethod
     def build(
@@ -118,6 +119,7 @@ class ThreatSet:
         part = ThreatSet(self.domain, self.threat, ids, self.originals[at], (free[0], free[1]), self.branches, broken)
         part._empty = self._empty[at]
         part._boxes = {b: (lower[at], upper[at]) for b, (lower, upper) in self._boxes.items()}
+        part._outward = self._outward and (self._outward[0][at], self._outward[1][at])
         return part
 
     def allowing(self, allow: Allowed) -> ThreatSet:
@@ -170,10 +172,13 @@ class ThreatSet:
 
     def outward_box(self) -> tuple[Values, Values]:
         """A box per example (N, *shape) that contains S and every real point of the ball: rounded down and up."""
-        ends = [box(self.domain, self._flat, self._indices, b.hull, self._free, outward=True) for b in self.branches]
-        lower = np.minimum.reduce([e[0] for e in ends])
-        upper = np.maximum.reduce([e[1] for e in ends])
-        return lower.reshape(self.originals.shape), upper.reshape(self.originals.shape)
+        if self._outward is None:
+            free, shape = self._free, self.originals.shape
+            ends = [box(self.domain, self._flat, self._indices, b.hull, free, outward=True) for b in self.branches]
+            lower = np.minimum.reduce([e[0] for e in ends])
+            upper = np.maximum.reduce([e[1] for e in ends])
+            self._outward = lower.reshape(shape), upper.reshape(shape)
+        return self._outward
 
     def _anything_moves(self) -> bool:
         return any((part.lower < part.upper).any() for part in self._parts())

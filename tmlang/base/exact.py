@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import inf, ldexp
 
 
@@ -37,6 +38,7 @@ def _scaled(q: Fraction, form: Format) -> tuple[Fraction, int]:
     return q / Fraction(2) ** exponent, exponent
 
 
+@lru_cache(maxsize=1 << 12)
 def round_down(q: Fraction, dtype: str) -> float:
     """The greatest value of ``dtype`` that is at most ``q`` (``-inf`` below all of them)."""
     form = FORMATS[dtype]
