@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,17 @@ import numpy as np
 import pytest
 import torch
 from audit_support import BROKEN, Rows, attack, certifier, evaluation, make_bundle, plan, sealed, threat
-from execute_support import THREE, Runs, data, moved, stage
+from execute_support import THREAT, THREE, Runs, data, moved, stage
 from execute_support import plan as small_plan
 
 from tmlang.audit import tensorfile
 from tmlang.audit.bundle import Bundle
-from tmlang.audit.outputs import ENDS, OutputBounds
+from tmlang.audit.outputs import ENDS, OutputBounds, as_tensors
 from tmlang.audit.verify import audit
 from tmlang.backends.contract import Verdicts
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.replay import replay_all, world_of
+from tmlang.meaning.threats import Ball, Either
 
 ASKED = {"arguments": (("outputs", True),)}
 PLAN = plan([evaluation(attack(), certifier("c", **ASKED), certifier("d", **ASKED))], [threat()])
@@ -187,11 +189,13 @@ def proving(*bounds: OutputBounds, gap: float | None = 1e-6) -> Any:
     return act
 
 
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, act: Any) -> Bundle:
+def run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, act: Any, x: Any = X, by: float = 0.125, **changes: Any
+) -> Bundle:
     runs = Runs(folder, monkeypatch)
     stages = [stage("up"), stage("prove", "certify", **ASKED)]
-    made = small_plan(folder, data(folder, X, [0, 0]), stages, model=THREE)
-    runs(made, up=moved((-0.125, 0.125)), prove=act)
+    made = small_plan(folder, data(folder, x, [0] * len(x)), stages, model=THREE, **changes)
+    runs(made, up=moved((-by, by)), prove=act)
     return Bundle.open(folder / "out")
 
 
@@ -228,12 +232,43 @@ def test_bounds_that_a_run_disbelieves_are_not_kept(
 
 def test_bounds_moved_afterwards_are_found_by_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundle = run(tmp_path, monkeypatch, proving(box(*X[0])))
+    assert moved_to(bundle, tmp_path, box(0.75, 0.25 + 0.1875)) == [
+        "e, 0: output b of an input of the set lies outside the bounds that prove proved"
+    ]
+
+
+def moved_to(bundle: Bundle, root: Path, *bounds: OutputBounds) -> list[str]:
+    """What the model finds, after the bounds were written anew and all hashes with them."""
     path = bundle.path
     predicate = json.loads((path / "statement.json").read_bytes())["predicate"]
-    (path / "outputs/000001.safetensors").unlink()
+    (path / "outputs/000001.safetensors").write_bytes(tensorfile.write(as_tensors(bounds), {}))
     again = Bundle(path, writable=True)
-    again.add_outputs([box(0.75, 0.25 + 0.1875)])
     again.seal(predicate)
     assert audit(path).faults == []
-    (fault,) = replay_all(Bundle.open(path), world_of(bundle, tmp_path, trust_code=False)).faults
-    assert fault == "e, 0: output b of an input of the set lies outside the bounds that prove proved"
+    return replay_all(Bundle.open(path), world_of(bundle, root, trust_code=False)).faults
+
+
+def test_bounds_of_a_branch_are_held_against_the_inputs_of_that_branch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The saved input gives 7/16 and 9/16 and so fails; it lies in the wide branch and not in the narrow one: bounds of
+    the latter that leave it out are right, and bounds of the former are not. The original lies in both."""
+    radii = {"narrow": Fraction(1, 16), "wide": Fraction(3, 8)}
+    union = Either(tuple(Ball("linf", "px", r) for r in radii.values()), tuple(radii))
+
+    def act(job: Any) -> Verdicts:
+        return proving(box(*X[0], reach=float(job.threat.allow.radius)))(job)
+
+    union_of = replace(THREAT, allow=union)
+    bundle = run(tmp_path, monkeypatch, act, X[:1], 0.3125, threat=union_of, attribution="full")
+    assert [(r.branch, r.outputs) for r in bundle.records() if r.outputs] == [
+        ("narrow", "outputs/000001.safetensors#0"),
+        ("wide", "outputs/000001.safetensors#1"),
+    ]
+    assert replay_all(bundle, world_of(bundle, tmp_path, trust_code=False)).faults == []
+    fault = "e, 0: output a of an input of the set lies outside the bounds that prove proved"
+    narrow, wide = (box(*X[0], reach=float(r)) for r in radii.values())
+    assert moved_to(bundle, tmp_path, narrow, wide) == []
+    assert moved_to(bundle, tmp_path, box(0.75 + 0.125, 0.25, 0.0625), wide) == [fault]
+    # Further than the original, and less far than the saved input.
+    assert moved_to(bundle, tmp_path, narrow, box(*X[0], reach=0.28125)) == [fault]

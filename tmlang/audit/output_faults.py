@@ -14,6 +14,7 @@ import numpy as np
 
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.outputs import ENDS, OutputBounds
+from tmlang.audit.property_outputs import excluded, verdict_faults
 from tmlang.audit.record import Record
 from tmlang.diagnostics.stop import Stop
 
@@ -37,7 +38,8 @@ class _Proved:
 def output_faults(bundle: Bundle, plan: Json, rows: Sequence[Record]) -> Iterator[str]:
     """What is wrong with the bounds of outputs of a bundle, in words that name the row."""
     stages = {(e["name"], s["label"]): s for e in plan["evaluations"] for s in e["stages"]}
-    classes = {e["name"]: _classes(plan, e) for e in plan["evaluations"]}
+    subjects = {e["name"]: next(s for s in plan["subjects"] if s["name"] == e["subject"]) for e in plan["evaluations"]}
+    classes = {name: _classes(plan, subject) for name, subject in subjects.items()}
     yield from _reference_faults(bundle, rows)
     proved: dict[tuple[str, str, str | None], list[_Proved]] = {}
     for row in rows:
@@ -54,20 +56,33 @@ def output_faults(bundle: Bundle, plan: Json, rows: Sequence[Record]) -> Iterato
         except Stop as stopped:
             yield from (f"{where}: {d.message}" for d in stopped.diagnostics)
             continue
-        if bounds.fault(classes[row.evaluation]):
-            yield f"{where}: {len(bounds.lower)} outputs are bounded of {classes[row.evaluation]}"
+        names, subject = classes[row.evaluation], subjects[row.evaluation]
+        if bounds.fault(len(names)):
+            yield f"{where}: {len(bounds.lower)} outputs are bounded of {len(names)}"
             continue
         one = _Proved(row, bounds, np.inf if row.gap is None else row.gap)
-        yield from (f"{where}: {fault}" for fault in _margin_faults(one))
+        faults = verdict_faults(subject, names, row, bounds) if _asserts(subject) else _margin_faults(one)
+        yield from (f"{where}: {fault}" for fault in faults)
         proved.setdefault(one.place, []).append(one)
     for (name, unit, _), of_unit in proved.items():
         yield from (f"{name}, {unit}: {fault}" for fault in _disagreements(of_unit))
-    yield from _decision_faults(proved, rows)
+    for row, one in _decided(proved, rows):
+        subject, names = subjects[row.evaluation], classes[row.evaluation]
+        if _asserts(subject):
+            wrong = excluded(subject, names, one.bounds, one.gap, row.decision)
+        else:
+            wrong = one.bounds.upper[row.decision] + one.gap < one.bounds.lower.max()
+        if wrong:
+            where = f"{row.evaluation}, {row.unit}, {row.stage}"
+            yield f"{where}: decided {row.decision}, which the bounds of `{one.row.stage}` exclude"
 
 
-def _classes(plan: Json, evaluation: Json) -> int:
-    subject = next(s for s in plan["subjects"] if s["name"] == evaluation["subject"])
-    return len(next(m for m in plan["models"] if m["name"] == subject["model"])["classes"])
+def _asserts(subject: Json) -> bool:
+    return bool(subject["is"] == "Property")
+
+
+def _classes(plan: Json, subject: Json) -> list[str]:
+    return list(next(m for m in plan["models"] if m["name"] == subject["model"])["classes"])
 
 
 def _reference_faults(bundle: Bundle, rows: Sequence[Record]) -> Iterator[str]:
@@ -130,10 +145,11 @@ def _disagreements(of_unit: Sequence[_Proved]) -> Iterator[str]:
                 yield f"`{one.row.stage}` bounds output {k} away from what `{other.row.stage}` saw an input give"
 
 
-def _decision_faults(
+def _decided(
     proved: Mapping[tuple[str, str, str | None], Sequence[_Proved]], rows: Sequence[Record]
-) -> Iterator[str]:
-    """The class that an input of the set is decided for has the greatest score there, as far as arithmetic tells."""
+) -> Iterator[tuple[Any, _Proved]]:
+    """Decisions on inputs of the set, each with the bounds that are about this input: the class that it is decided for
+    has the greatest score there, as far as arithmetic tells."""
     of_set: dict[tuple[str, str], list[_Proved]] = {}
     for (name, unit, _), own in proved.items():
         of_set.setdefault((name, unit), []).extend(own)
@@ -142,8 +158,5 @@ def _decision_faults(
             continue
         for one in of_set.get((row.evaluation, row.unit), ()):
             branch = one.row.branch
-            held = branch is None or branch in (row.branch or "").split(" ")
-            if held and one.bounds.upper[row.decision] + one.gap < one.bounds.lower.max():
-                yield f"{row.evaluation}, {row.unit}, {row.stage}: decided {row.decision}, which the bounds of " + (
-                    f"`{one.row.stage}` exclude"
-                )
+            if branch is None or branch in (row.branch or "").split(" "):
+                yield row, one

@@ -124,14 +124,16 @@ class _Run:
             return None, "no bounds of outputs: the solver's proofs on sigmoid and tanh are not believed"
         if self._unbelieved(i) is not None:
             return None, None
-        if isinstance(self.job.oracle.opened()[0], Asserted):
-            return None, "the outputs of a property are not bounded"
+        folded, sign = self.asked.folded, 1
+        if isinstance(self.job.oracle.opened()[0], Asserted) and folded.model.decide.rule == "argmin":
+            # A property speaks of outputs, and scores are their negatives.
+            folded, sign = replace(folded, matrix=-folded.matrix, offset=-folded.offset), -1
 
         def answers(row: Tensor, level: float) -> np.ndarray | bool | None:
             left = end - time.monotonic()
             if left <= 0:
                 return None
-            part = Polyhedron(row[None], torch.tensor([-level], dtype=torch.float64))
+            part = Polyhedron(sign * row[None], torch.tensor([-level], dtype=torch.float64))
             answer = self.solver.ask(self._request(i, part, self.margin, left), left)
             if answer.get("code") == "sat":
                 return self._inside(i, answer["x"])[0]
@@ -139,7 +141,7 @@ class _Run:
 
         try:
             self._same_network()
-            return Ends(self.job, self.asked.folded, i, tolerance, answers).bounds()
+            return Ends(self.job, folded, i, tolerance, answers).bounds()
         except Dead as dead:
             return None, f"no bounds of outputs: {dead}"
 

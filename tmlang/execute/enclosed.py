@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from tmlang.audit.outputs import OutputBounds
+from tmlang.backends.asserted import Asserted
 from tmlang.backends.contract import Job, Verdicts
-from tmlang.execute.evaluator import Evaluator
+from tmlang.execute.evaluator import Evaluator, reference_arithmetic
 
 
 def beyond(bounds: OutputBounds, gap: float, scores: np.ndarray, label: int) -> int | None:
@@ -21,10 +22,23 @@ def beyond(bounds: OutputBounds, gap: float, scores: np.ndarray, label: int) -> 
     return int(np.argmax(outside)) if bool(outside.any()) else None
 
 
-def scores_of(evaluator: Evaluator, x: np.ndarray, classes: int) -> np.ndarray:
-    """(N, K) float64 scores of inputs (N, *shape) under the reference evaluator."""
-    outputs: np.ndarray = evaluator.outputs(torch.from_numpy(x))[:, :classes].double().numpy()
-    return outputs
+def bounded_classes(evaluator: Evaluator) -> tuple[str, ...]:
+    """The classes whose outputs are bounded: those of the model, in a property as well."""
+    asked = evaluator.deployed
+    return asked.classes if isinstance(asked, Asserted) else evaluator.decision.model.classes
+
+
+def scores_of(evaluator: Evaluator, x: np.ndarray) -> np.ndarray:
+    """(N, K) float64 scores (what the property speaks of, in one) of inputs (N, *shape) under the reference
+    evaluator."""
+    asked, inputs = evaluator.deployed, torch.from_numpy(x)
+    if isinstance(asked, Asserted):
+        with reference_arithmetic():
+            outputs = torch.cat([asked.raw(row) for row in torch.split(inputs, 1)])
+    else:
+        outputs = evaluator.outputs(inputs)
+    scores: np.ndarray = outputs[:, : len(bounded_classes(evaluator))].double().numpy()
+    return scores
 
 
 def disbelief(verdicts: Verdicts, job: Job, evaluator: Evaluator) -> str | None:
@@ -34,8 +48,8 @@ def disbelief(verdicts: Verdicts, job: Job, evaluator: Evaluator) -> str | None:
         return None
     if len(told) != len(job.x):
         return f"it bounds the outputs of {len(told)} of {len(job.x)} units"
-    classes = len(evaluator.decision.model.classes)
-    wrong = [fault for b in told if b is not None and (fault := b.fault(classes)) is not None]
+    classes = bounded_classes(evaluator)
+    wrong = [fault for b in told if b is not None and (fault := b.fault(len(classes))) is not None]
     return wrong[0] if wrong else _contradicted(told, verdicts.gap, job, evaluator)
 
 
@@ -45,9 +59,10 @@ def _contradicted(told: Sequence[OutputBounds | None], gap: float | None, job: J
     at = [i for i, inside in enumerate(job.sets.inside(x)) if inside and told[i] is not None]
     if gap is None or not at:
         return None
-    for i, scores in zip(at, scores_of(evaluator, x[at], len(evaluator.decision.model.classes)), strict=True):
+    for i, scores in zip(at, scores_of(evaluator, x[at]), strict=True):
         bounds = told[i]
         if bounds is not None and (k := beyond(bounds, gap, scores, int(job.y[i]))) is not None:
-            name = evaluator.decision.model.classes[k]
-            return f"output {name} of an original lies outside the bounds that were proved of it"
+            return (
+                f"output {bounded_classes(evaluator)[k]} of an original lies outside the bounds that were proved of it"
+            )
     return None

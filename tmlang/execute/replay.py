@@ -17,9 +17,10 @@ from tmlang.audit.bundle import Bundle
 from tmlang.audit.identity import checked_run
 from tmlang.audit.record import CLEAN_STAGE, Record
 from tmlang.audit.remeasure import as_values
+from tmlang.audit.units import branch_names
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.arena import Arena, make_arena
-from tmlang.execute.enclosed import beyond, scores_of
+from tmlang.execute.enclosed import beyond, bounded_classes, scores_of
 from tmlang.execute.world import World
 from tmlang.meaning.threats import Shift
 from tmlang.plan.lock import frozen
@@ -156,23 +157,33 @@ def _alike(told: float | None, found: float | None) -> bool:
 
 
 def _output_faults(bundle: Bundle, arena: Arena, rows: Sequence[Record], saved: Sequence[Again]) -> Iterator[str]:
-    """Bounds of outputs that the model's scores leave: of the original, or of a saved input in the set."""
-    originals = arena.x.numpy()
-    members = dict(zip((u.id for u in arena.units), arena.sets.inside(originals).tolist(), strict=True))
+    """Bounds of outputs that the model's scores leave: of the original, or of a saved input, in the set or branch that
+    they are about."""
     at = {u.id: i for i, u in enumerate(arena.units)}
-    points = {unit: [originals[at[unit]]] if inside else [] for unit, inside in members.items()}
+    points = {unit: [arena.x[i].numpy()] for unit, i in at.items()}
     for again in saved:
-        if again.row.within_scope is True and again.row.unit in points:
+        if again.row.unit in points:
             points[again.row.unit].append(again.point)
     for row in rows:
-        if row.outputs is None or row.gap is None or row.branch is not None or not points.get(row.unit):
+        if row.outputs is None or row.gap is None or row.unit not in points:
+            continue
+        x = _within(arena, at[row.unit], row, np.stack(points[row.unit]))
+        if not len(x):
             continue
         bounds = bundle.outputs(row.outputs)
-        scores = scores_of(arena.attacked.evaluator, np.stack(points[row.unit]), len(bounds.lower))
+        scores = scores_of(arena.attacked.evaluator, x)
         outside = [k for own in scores if (k := beyond(bounds, row.gap, own, row.label)) is not None]
         if outside:
-            name = arena.attacked.model.classes[outside[0]]
+            name = bounded_classes(arena.attacked.evaluator)[outside[0]]
             yield f"{row.unit}: output {name} of an input of the set lies outside the bounds that {row.stage} proved"
+
+
+def _within(arena: Arena, unit: int, row: Record, x: np.ndarray) -> np.ndarray:
+    """Those of ``x`` (n, *shape) in the set that a proof is about: one branch of a union. The row of a counterexample
+    names the branches of this input instead, so there only what lies in every branch is sure to lie in that one."""
+    held = arena.sets.rows([unit] * len(x)).inside_branches(x)
+    names = branch_names(arena.threat.allow)
+    return x[held[names.index(row.branch)] if row.branch in names and row.verdict != "broken" else held.all(axis=0)]
 
 
 def _object_faults(world: World, models: Mapping[str, Any]) -> Iterator[str]:

@@ -78,6 +78,10 @@ def _bounds(e: Shown) -> str | None:
     return f"no stage of {e.name} bounds every output: write `outputs: true` in a certifier, or a tolerance in Marabou"
 
 
+def _bounds_of_anything(e: Shown) -> str | None:
+    return None if isinstance(e.subject, Property) and e.bounded else _bounds(e)
+
+
 def _rejects(e: Shown) -> str | None:
     abstains = bool(e.model.reject) or e.model.decide.ties == "reject"
     return _searched(e) or (None if abstains else f"{e.model.name} never rejects")
@@ -106,7 +110,7 @@ FIGURES: Mapping[str, Figure] = {
     "perturbation_heatmap": Figure("where the change lies, its channels reduced in four ways", _picture),
     "verdict_summary": Figure("units by their fate, and the time of every stage", _counted),
     "output_bounds": Figure("proved bounds of every output over all units", _bounds),
-    "pinned_intervals": Figure("proved bounds of every output of single units", _bounds),
+    "pinned_intervals": Figure("proved bounds of every output of single units", _bounds_of_anything),
     "width_heatmap": Figure("width of the proved bounds by unit and output", _bounds),
     "margin_heatmap": Figure("proved margin by unit, over every class where outputs are bounded", _certified),
     "corruption_accuracy": Figure("accuracy before and after the change, with its interval", _shift),

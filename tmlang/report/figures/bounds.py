@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tmlang.audit.outputs import OutputBounds
 from tmlang.audit.record import Record
+from tmlang.meaning.threats import Property
 from tmlang.report.figures.style import FAINT, INK, LINE, OPEN, OTHER, PROVED, SIGNED, SIZE, STANDING, canvas
 from tmlang.report.material import Array, Material, NothingToShow
 
@@ -115,7 +116,7 @@ def _name_classes(axes: Axes, m: Material, side: str) -> None:
 def pinned_intervals(m: Material) -> tuple[Figure, str]:
     """Of up to three units the interval of every score by every stage, and within it what inputs were seen to give."""
     found = bounded(m)
-    units = _pinned(m, next(iter(found.values())))
+    units, labelled = _pinned(m, next(iter(found.values()))), not isinstance(m.subject, Property)
     stages = list(found)[: len(_STAGES)]
     height = 1.1 + 0.24 * min(len(m.model.classes), 40)
     figure = Figure(figsize=(max(6.4, 2.6 * len(units) + 0.9), height), layout="constrained")
@@ -125,7 +126,8 @@ def pinned_intervals(m: Material) -> tuple[Figure, str]:
         for j, stage in enumerate(stages):
             if unit in found[stage]:
                 _intervals(axes, found[stage][unit].bounds, (j + 0.5) / len(stages) - 0.5, 0.6 / len(stages), j)
-        axes.axhspan(label - 0.5, label + 0.5, color=PROVED, alpha=0.16, linewidth=0, zorder=0)
+        if labelled:
+            axes.axhspan(label - 0.5, label + 0.5, color=PROVED, alpha=0.16, linewidth=0, zorder=0)
         axes.set_title(f"{unit[:16]}: {why}")
         axes.set_xlabel("score")
         axes.grid(axis="x", color=FAINT, linewidth=0.6)
@@ -136,8 +138,11 @@ def pinned_intervals(m: Material) -> tuple[Figure, str]:
     panels[0].set_ylim(len(m.model.classes) - 0.5, -0.5)
     panels[0].set_ylabel("class")
     handles: list[Artist] = [Patch(color=_STAGES[j], alpha=0.45) for j in range(len(stages))]
-    handles += [Line2D([], [], color=INK, linewidth=2), Patch(color=PROVED, alpha=0.16)]
-    figure.legend(handles, [*(f"proved by {s}" for s in stages), "seen", "label"], loc="outside upper center", ncols=4)
+    handles += [Line2D([], [], color=INK, linewidth=2), Patch(color=PROVED, alpha=0.16)][: 1 + labelled]
+    named = [*(f"proved by {s}" for s in stages), "seen", "label"][: len(handles)]
+    figure.legend(handles, named, loc="outside upper center", ncols=4)
+    if not labelled:
+        return figure, "what the inputs of the box give, output by output"
     said = "; ".join(f"{unit}: {why}, {_excluded(found[stages[0]].get(unit))}" for unit, why in units)
     return figure, f"{said}; others are told apart, if at all, by the bound of the difference"
 
