@@ -277,10 +277,10 @@ def _in_patch(space: Space, patch: Patch, original: Point, candidate: Point) -> 
     axes = _image_axes(space)
     rows, columns = space.shape[axes["rows"]], space.shape[axes["columns"]]
     places = [patch.at] if patch.at else product(range(rows - patch.height + 1), range(columns - patch.width + 1))
-    return any(all(_under(patch, r - top, c - left) for r, c in moved) for top, left in places)
+    return any(all(under(patch, r - top, c - left) for r, c in moved) for top, left in places)
 
 
-def _under(patch: Patch, row: int, column: int) -> bool:
+def under(patch: Patch, row: int, column: int) -> bool:
     """Whether a patch covers its own pixel; a disc covers the pixels whose centres it contains."""
     if not (0 <= row < patch.height and 0 <= column < patch.width):
         return False

@@ -46,7 +46,7 @@ def made_by(space: Space, transform: Transform, original: Point, candidate: Poin
     for i, stored in enumerate(candidate):
         place = [int(p) for p in np.unravel_index(i, space.shape)]
         exact = Fraction(0)
-        for row, column, weight in _taps(transform.interpolate, back, (place[rows], place[columns])):
+        for row, column, weight in taps(transform.interpolate, back, (place[rows], place[columns])):
             pixel = transform.fill
             if 0 <= row < frame[0] and 0 <= column < frame[1]:
                 place[rows], place[columns] = row, column
@@ -56,7 +56,7 @@ def made_by(space: Space, transform: Transform, original: Point, candidate: Poin
         for name, value, _, _ in named:
             exact += Fraction(value) if name == "brightness" else 0
             exact += Fraction(value) * (exact - (cell.low + cell.high) / 2) if name == "contrast" else 0
-        if not _is_nearest(space, cell, stored, exact):
+        if not is_nearest(space, cell, stored, exact):
             return False
     return True
 
@@ -89,10 +89,17 @@ def _allowed(value: float, most: Fraction, step: Fraction | None) -> bool:
 def _backward(named: Sequence[tuple[str, Fraction]], frame: tuple[int, int]) -> Matrix:
     """From a pixel (row, column, 1) of the picture that was made to its place in the original."""
     centre = Fraction(frame[0] - 1, 2), Fraction(frame[1] - 1, 2)
-    total = _shift(*centre)
+    return backward(named, centre, centre)
+
+
+def backward(
+    named: Sequence[tuple[str, Fraction]], there: tuple[Fraction, Fraction], here: tuple[Fraction, Fraction]
+) -> Matrix:
+    """From a pixel to its place in what was moved about ``here`` in the picture, and lies about ``there`` itself."""
+    total = _shift(*there)
     for name, value in named:
         total = _times(total, _undone(name, value))
-    return _times(total, _shift(-centre[0], -centre[1]))
+    return _times(total, _shift(-here[0], -here[1]))
 
 
 def _undone(name: str, value: Fraction) -> Matrix:
@@ -126,7 +133,7 @@ def _times(a: Matrix, b: Matrix) -> Matrix:
     ]
 
 
-def _taps(interpolate: str, back: Matrix, pixel: tuple[int, int]) -> Iterator[tuple[int, int, Fraction]]:
+def taps(interpolate: str, back: Matrix, pixel: tuple[int, int]) -> Iterator[tuple[int, int, Fraction]]:
     """The pixels of the original that one pixel is made of, with their weights."""
     at = [line[0] * pixel[0] + line[1] * pixel[1] + line[2] for line in back[:2]]
     if interpolate == "nearest":
@@ -190,7 +197,7 @@ def _series(degrees: Fraction) -> tuple[Decimal, Decimal]:
 # Rounding ------------------------------------------------------------------------------------------------------------
 
 
-def _is_nearest(space: Space, cell: Cell, stored: Fraction, exact: Fraction) -> bool:
+def is_nearest(space: Space, cell: Cell, stored: Fraction, exact: Fraction) -> bool:
     """Whether a stored value is the one of the space nearest to an exact number, within its range, ties to even."""
     if cell.step is not None:
         last = floor((cell.high - cell.low) / cell.step)

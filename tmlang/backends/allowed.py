@@ -150,17 +150,22 @@ def _metric(space: Space, ball: Ball, radius: Fraction) -> tuple[BallSet, Limits
     return PowerBall(f"metric {metric.name}", 1, radius, weights), Limits(np.arange(space.size), tuple(limits))
 
 
-def _patch(space: Space, patch: Patch) -> tuple[BallSet | str, Limits]:
-    axes = image_axes(space)
-    rows, columns = space.shape[axes[0]], space.shape[axes[1]]
+def stamped(space: Space, patch: Patch) -> PatchBall:
+    """The pixels of a patch, anywhere in a picture."""
     stamp = disc(patch.height) if patch.shape == "disc" else np.ones((patch.height, patch.width), np.bool_)
+    return PatchBall("patch", stamp, space.shape, image_axes(space))
+
+
+def _patch(space: Space, patch: Patch) -> tuple[BallSet | str, Limits]:
+    ball = stamped(space, patch)
+    rows, columns = (space.shape[axis] for axis in ball.axes[:2])
     top, left = patch.at or (0, 0)
+    stamp = ball.stamp
     if top < 0 or left < 0 or top + stamp.shape[0] > rows or left + stamp.shape[1] > columns:
         raise stop(
             "TM226", f"a patch of {stamp.shape[0]} by {stamp.shape[1]} does not lie in {rows} by {columns} pixels",
             space.origin,
         )  # fmt: skip
-    ball = PatchBall("patch", stamp, space.shape, axes)
     if patch.at is None:
         return ball, Limits.uniform(space.size, None)
     return "patch", Limits(ball.region(patch.at).reshape(-1).astype(np.intp), (Fraction(0), None))

@@ -16,7 +16,7 @@ what the bound decides, and works the rest out in rationals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -235,14 +235,29 @@ def _transformed(how: Resampling, x: Values, theta: NDArray[np.float64]) -> Valu
     k, _ = how.domain.indices(x)
     with torch.no_grad():
         near, error = resample(how, doubles(how.domain, x, k), torch.from_numpy(theta))
-    value, slack = near.numpy(), error.numpy()
+
+    def exact(i: int) -> Callable[[int], Fraction]:
+        of = Exact.of(how, tuple(theta[i].tolist()))
+        return lambda j: of.value(x[i], k[i], j)
+
+    return settled(how.domain, near.numpy(), error.numpy(), exact)
+
+
+def settled(
+    domain: Domain,
+    value: NDArray[np.float64],
+    slack: NDArray[np.float64],
+    exact: Callable[[int], Callable[[int], Fraction]],
+) -> Values:
+    """The values of the domain nearest to numbers (n, size) that are known to ``slack``; ``exact(i)(j)`` is the j-th of
+    row i itself, asked for where that does not tell."""
     with np.errstate(invalid="ignore"):
-        out, above = _rounded(how.domain, value - slack), _rounded(how.domain, value + slack)
+        out, above = _rounded(domain, value - slack), _rounded(domain, value + slack)
         unsure = ~((out == above) & np.isfinite(slack))
     for i in np.flatnonzero(unsure.any(axis=1)):
-        exact = _Exact.of(how, tuple(theta[i].tolist()))
+        of_row = exact(int(i))
         for j in np.flatnonzero(unsure[i]):
-            out[i, j] = _nearest(how.domain, int(j), exact.value(x[i], k[i], int(j)))
+            out[i, j] = _nearest(domain, int(j), of_row(int(j)))
     return out
 
 
@@ -281,7 +296,7 @@ def _nearest(domain: Domain, coordinate: int, value: Fraction) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Exact:
+class Exact:
     """One set of parameters in rationals; ``inverse``: ``((a, b), (c, d), (e, f))``, a pixel at (r, c) from the centre
     being taken from (a r + b c + e, c r + d c + f)."""
 
@@ -291,7 +306,7 @@ class _Exact:
 
     @staticmethod
     @lru_cache(maxsize=1024)
-    def of(how: Resampling, theta: tuple[float, ...]) -> _Exact:
+    def of(how: Resampling, theta: tuple[float, ...]) -> Exact:
         exact = tuple(map(Fraction, theta))
         one, none = Fraction(1), Fraction(0)
         rows, columns, shift = (one, none), (none, one), (none, none)
@@ -308,13 +323,13 @@ class _Exact:
                 rows, columns, shift = ((p / (1 + t), q / (1 + t)) for p, q in (rows, columns, shift))
             elif part == "shear":
                 columns, shift = (c - tan(t) * a, d - tan(t) * b), (e, f - tan(t) * e)
-        return _Exact(how, exact, (rows, columns, shift))
+        return Exact(how, exact, (rows, columns, shift))
 
     def value(self, x: Values, k: Indices, coordinate: int) -> Fraction:
         """T before it is rounded, at one flat coordinate of an input ``x`` (size,) with indices ``k``."""
         how = self.how
         place = list(map(int, np.unravel_index(coordinate, how.domain.space.shape)))
-        down, across = (tuple(self._taps(axis, place[how.axes[0]], place[how.axes[1]])) for axis in (0, 1))
+        down, across = (tuple(self.taps(axis, place[how.axes[0]], place[how.axes[1]])) for axis in (0, 1))
         total = Fraction(0)
         for row, a in down:
             for column, b in across:
@@ -330,7 +345,7 @@ class _Exact:
                 total = how.middle[coordinate] + (1 + self.theta[at]) * (total - how.middle[coordinate])
         return total
 
-    def _taps(self, axis: int, row: int, column: int) -> Iterator[tuple[int, Fraction]]:
+    def taps(self, axis: int, row: int, column: int) -> Iterator[tuple[int, Fraction]]:
         """The pixels along one axis that count for the pixel at (row, column), with their weights."""
         r, c = row - Fraction(self.how.frame[0] - 1, 2), column - Fraction(self.how.frame[1] - 1, 2)
         a, b = self.inverse[axis]

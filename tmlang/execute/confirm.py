@@ -21,7 +21,7 @@ from tmlang.backends.decision import NO_DECISION
 from tmlang.backends.failure import Failure
 from tmlang.diagnostics.stop import stop
 from tmlang.execute.evaluator import Evaluator
-from tmlang.execute.seeds import derive
+from tmlang.base.seeds import derive
 from tmlang.meaning.threats import Success, Threat
 
 Tensor = torch.Tensor

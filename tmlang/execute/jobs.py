@@ -15,7 +15,7 @@ from tmlang.backends.deployed import Expectation
 from tmlang.backends.oracle import Oracle
 from tmlang.execute.arena import Arena
 from tmlang.execute.received import of_units
-from tmlang.execute.seeds import derive
+from tmlang.base.seeds import derive
 from tmlang.execute.world import Attacked
 from tmlang.meaning.threats import Allowed, Anything, Both, Either, Transform, transforms, without_pictures
 from tmlang.meaning.values import Artifact

@@ -17,7 +17,7 @@ from tmlang.diagnostics.stop import Stop
 from tmlang.execute.guard import check_steady, guarded
 from tmlang.execute.isolation import Batch, Fault, Kept, Piece, fault_of
 from tmlang.execute.rows import Effort, shift_row
-from tmlang.execute.seeds import derive
+from tmlang.base.seeds import derive
 from tmlang.execute.stages import StageRun
 
 

@@ -13,7 +13,7 @@ from tmlang.backends.failure import Failure
 from tmlang.diagnostics.stop import stop
 from tmlang.execute.confirm import Confirmation, Confirmed, Trial
 from tmlang.execute.evaluator import Evaluator
-from tmlang.execute.seeds import derive
+from tmlang.base.seeds import derive
 from tmlang.execute.sources.data import UNUSABLE, LoadedData
 from tmlang.execute.vote import Vote
 from tmlang.execute.world import Attacked

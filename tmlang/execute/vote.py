@@ -18,7 +18,7 @@ from scipy.stats import binomtest
 
 from tmlang.backends.decision import NO_DECISION
 from tmlang.execute.evaluator import Evaluator, reference_arithmetic
-from tmlang.execute.seeds import derive
+from tmlang.base.seeds import derive
 from tmlang.plan.ir import EvaluationPlan
 
 _NUMBERS = 1 << 20

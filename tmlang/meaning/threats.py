@@ -163,10 +163,17 @@ class Success:
 
 @dataclass(frozen=True, slots=True)
 class Nature:
-    """What the world draws: (``place``/``rotate``/``scale`` …, low, high, unit) and how often."""
+    """What the world draws: (``place``/``rotate``/``scale`` …, low, high, unit) and how often.
+
+    It acts on the patch where the threat allows one, and on the whole picture that the attacker hands in otherwise.
+    ``scale`` and ``contrast`` are factors. ``interpolate`` and ``fill`` as in a :class:`Transform`; beyond a patch
+    stands the picture, so nothing is filled there. What is drawn from a seed is said in ``backends.nature``.
+    """
 
     parts: tuple[tuple[str, Fraction, Fraction, str | None], ...]
     draws: int
+    interpolate: str | None = None
+    fill: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)

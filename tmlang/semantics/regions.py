@@ -1,4 +1,4 @@
-"""Patches, transforms and what nature draws: sets of pictures that are no balls."""
+"""Patches and transforms: sets of pictures that are no balls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Literal, cast
 
 from tmlang.meaning.spaces import Space
-from tmlang.meaning.threats import Nature, Patch, Transform
+from tmlang.meaning.threats import Patch, Transform
 from tmlang.meaning.values import Quantity
 from tmlang.semantics import values
 from tmlang.semantics.scope import Env, World
@@ -34,7 +34,7 @@ _MOST = {
     "contrast": (Fraction(1), "the factor lies between 1 - c and 1 + c, and stays above zero for c below 1"),
 }
 
-_INTERPOLATIONS = ("nearest", "bilinear", "bicubic")
+INTERPOLATIONS = ("nearest", "bilinear", "bicubic")
 
 
 def picture(world: World, env: Env, what: str, at: ast.Node) -> tuple[int, int] | None:
@@ -118,7 +118,7 @@ def transform(world: World, env: Env, node: ast.Transform) -> Transform | None:
             "TM226", f"what stands between pixels, and beyond the edge, must be said: {missing}", node, help=help
         )
         return None
-    interpolate = values.word(world, node.interpolate, _INTERPOLATIONS, "interpolation")
+    interpolate = values.word(world, node.interpolate, INTERPOLATIONS, "interpolation")
     fill = values.number(world, env, node.fill)
     if not ok or interpolate is None or fill is None:
         return None
@@ -190,47 +190,3 @@ def in_part(world: World, name: str, got: object, node: ast.Node, unit: ast.Unit
     if converted is None:
         world.report("TM206", f"{name} is measured in '{wanted}', and not in '{got.unit}'", place)
     return converted
-
-
-def nature(world: World, env: Env, node: ast.Nature, patch_size: tuple[int, int] | None) -> Nature | None:
-    """``{ place uniform […] 'px' rotate uniform [-45, 45] 'deg' } draws 100``."""
-    frame = picture(world, env, "nature:", node)
-    parts: list[tuple[str, Fraction, Fraction, str | None]] = []
-    ok = True
-    for part in node.parts:
-        made = _drawn(world, env, part, frame, patch_size)
-        if made and made[0] in {p[0] for p in parts}:
-            world.report("TM114", f"{made[0]} stands twice", part.name)
-            made = None
-        ok = ok and made is not None
-        parts += [made] if made else []
-    if node.draws is None:
-        world.report("TM401", "nature: draws, and does not say how often", node, help="nature: { … } draws 100")
-        return None
-    draws = values.whole(world, env, node.draws, least=1, what="a number of draws")
-    return Nature(tuple(parts), draws) if ok and draws is not None and frame else None
-
-
-def _drawn(
-    world: World, env: Env, part: ast.NaturePart, frame: tuple[int, int] | None, patch_size: tuple[int, int] | None
-) -> tuple[str, Fraction, Fraction, str | None] | None:
-    name = part.name.text
-    if (
-        values.word(world, part.name, PARTS, "part of nature") is None
-        or values.word(world, part.distribution, ("uniform",), "distribution") is None
-    ):
-        return None
-    ends = [in_part(world, name, values.value(world, env, e), e, part.unit) for e in (part.range.low, part.range.high)]
-    low, high = ends
-    if low is None or high is None:
-        return None
-    if low > high:
-        world.report("TM212", f"nothing lies between {values.show(low)} and {values.show(high)}", part.range)
-        return None
-    if name == "place" and frame and patch_size:
-        last = min(frame[0] - patch_size[0], frame[1] - patch_size[1])
-        if low < 0 or high > last:
-            message = f"the patch fits at 0 to {last}, and not from {values.show(low)} to {values.show(high)}"
-            world.report("TM226", message, part.range)
-            return None
-    return name, low, high, PARTS[name]

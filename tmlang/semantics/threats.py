@@ -9,12 +9,11 @@ from tmlang.base.frozen import dataclass
 from tmlang.meaning.threats import (
     Assumption,
     Nature,
-    Patch,
     Subject,
     Threat,
     transforms,
 )
-from tmlang.semantics import access, allowed, clauses, data, judging, models, mutable, regions
+from tmlang.semantics import access, allowed, clauses, data, judging, models, mutable, nature
 from tmlang.semantics.clauses import read
 from tmlang.semantics.data import KnownData
 from tmlang.semantics.models import KnownModel
@@ -137,8 +136,8 @@ class _Parts:
         self.assumptions = [judging.assumption(world, env, cast(ast.Assume, c.value)) for c in node.all("assume")]
 
     def _nature(self, world: World, env: Env, node: ast.Nature) -> Nature | None:
-        size = (self.allow.height, self.allow.width) if isinstance(self.allow, Patch) else None
-        return regions.nature(world, env, node, size)
+        clause = self.found.get("allow")
+        return nature.nature(world, env, node, self.allow, clause.value if clause else None)
 
     def _fitted(self, world: World, env: Env, node: ast.Perturbation) -> str | None:
         """The data that a universal perturbation is fitted on: not those that judge it."""

@@ -110,8 +110,8 @@ class ThreatBuilder:
         return ast.MaskPick(where, call, bool(per_example))
 
     def nature(self, where: Span, *items: Any) -> ast.Nature:
-        *parts, draws = items
-        return ast.Nature(where, tuple(parts), draws)
+        *parts, draws, interpolate, fill = items
+        return ast.Nature(where, tuple(parts), draws, interpolate, fill)
 
     def goal_word(self, where: Span, word: Token) -> ast.Goal:
         return ast.Goal(where, "untargeted", self._word(word))

@@ -228,7 +228,12 @@ _SPELL: dict[type, Callable[[Any], str]] = {
     ast.MaskPick: lambda n: words(n.call, "per example" if n.per_example else None),
     ast.Perturbation: lambda n: words("universal fitted on", n.fitted_on) if n.fitted_on else "per example",
     ast.NaturePart: lambda n: words(n.name, n.distribution, n.range, n.unit),
-    ast.Nature: lambda n: words(braced(map(spell, n.parts), f" {BREAK}"), *maybe("draws", n.draws)),
+    ast.Nature: lambda n: words(
+        braced(map(spell, n.parts), f" {BREAK}"),
+        *maybe("draws", n.draws),
+        *maybe("interpolate", n.interpolate),
+        *maybe("fill", n.fill),
+    ),
     ast.Goal: _goal,
     ast.Access: lambda n: commas(n.items),
     ast.Level: _level,

@@ -149,8 +149,12 @@ class NaturePart(Node):
 
 @dataclass(frozen=True, slots=True)
 class Nature(Node):
+    """``{ rotate uniform [-45, 45] 'deg' } draws 100 interpolate bilinear fill 0``."""
+
     parts: tuple[NaturePart, ...]
     draws: Value | None = None
+    interpolate: Name | None = None
+    fill: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
