@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from audit_support import forged
 
 from tmlang.api.auditing import audit
 from tmlang.api.reading import check
 from tmlang.api.running import prepared
 from tmlang.audit.bundle import Bundle
+from tmlang.audit.record import Record
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute import runner
 
@@ -140,3 +143,88 @@ def test_a_changed_one_does_not(bundle: Path, change: Callable[[Arrays], None]) 
     except Stop as stopped:
         found = [d.code for d in stopped.diagnostics]
     assert set(found) & {"TM842", "TM846"}
+
+
+# --- a union of two transforms and a ball ----------------------------------------------------------------------------
+
+UNION = """\
+  allow:         shaken: (transform { translate <= 1 'px' step 1/4 'px' } interpolate bilinear fill 0
+                          and linf <= 3/4 in picture)
+                 or turned: transform { rotate <= 30 'deg' } interpolate bilinear fill 0
+                 or smudged: linf <= 7/16 in picture
+"""
+SEARCHES = """\
+  attack:  grid = native.transform_grid(values: 9)
+  attack:  greys = native.apgd(loss: margin, steps: 20)
+  attribution: full
+"""
+
+
+@pytest.fixture
+def union(tmp_path: Path) -> Path:
+    """Only the paler dot is smudged away; both are shaken away, the paler one by so little that it could be smudged;
+    turning leaves the middle where it is."""
+    x = np.zeros((2, 1, 3, 3), np.float32)
+    x[0, 0, 1, 1], x[1, 0, 1, 1] = 1.0, 0.875
+    np.savez(tmp_path / "dots.npz", x=x, y=np.zeros(2, np.int64))
+    lines = SPEC.splitlines(keepends=True)
+    allow = next(i for i, line in enumerate(lines) if "allow:" in line)
+    attack = next(i for i, line in enumerate(lines) if "attack:" in line)
+    text = "".join([*lines[:allow], UNION, *lines[allow + 1 : attack], SEARCHES, *lines[attack + 1 :]])
+    (tmp_path / "s.tm").write_text(text)
+    made, options = prepared(check(tmp_path / "s.tm"), locked=False)
+    runner.run(made, runner.replace(options, out=tmp_path / "out"))
+    return tmp_path / "out"
+
+
+def as_turned(arrays: Arrays) -> None:
+    """The parameters of one transform in the place of another's."""
+    arrays["theta"] = np.array([[np.nan, np.nan, row[0] * 40] for row in arrays["theta"]])
+
+
+def of_nobody(arrays: Arrays) -> None:
+    arrays["theta"][:] = np.nan
+
+
+def shaken_out_of_the_ball(arrays: Arrays) -> None:
+    """A picture that its parameters do make, by a shift that changes the middle by a whole dot."""
+    arrays["x"] = np.roll(arrays["original"], (1, 1), axis=(2, 3))
+    arrays["theta"][:, :2] = 1.0
+
+
+def beside_the_grid(arrays: Arrays) -> None:
+    arrays["theta"][0, 0] += 1 / 8
+
+
+def of_two_alone(arrays: Arrays) -> None:
+    arrays["theta"] = arrays["theta"][:, :2].copy()
+
+
+def test_the_honest_union_holds(union: Path) -> None:
+    assert audit(union).faults == []
+    bundle = Bundle.open(union)
+    rows = {(r.stage, r.unit): r for r in bundle.records() if r.stage in ("grid", "greys")}
+    assert {key: r.branch for key, r in rows.items() if r.observed_failure} == {
+        ("grid", "0"): "shaken", ("grid", "1"): "shaken smudged", ("greys", "1"): "smudged",
+    }  # fmt: skip
+    first = bundle.parameters(rows["grid", "0"].candidate)
+    assert first is not None
+    assert np.isnan(first[2])
+    assert (1 - abs(first[0])) * (1 - abs(first[1])) < 1 / 2
+    assert bundle.parameters(rows["greys", "1"].candidate) is None
+
+
+@pytest.mark.parametrize("change", [as_turned, of_nobody, shaken_out_of_the_ball, beside_the_grid, of_two_alone])
+def test_a_picture_of_another_branch_is_told(union: Path, change: Callable[[Arrays], None]) -> None:
+    changed(union, change)
+    assert "TM846" in {fault.code for fault in audit(union).faults}
+
+
+@pytest.mark.parametrize("told", ["smudged", "turned", "shaken smudged", None])
+def test_a_branch_that_does_not_hold_the_picture_is_told(union: Path, tmp_path: Path, told: str | None) -> None:
+    def other(rows: list[Record]) -> list[Record]:
+        return [replace(r, branch=told) if r.branch == "shaken" else r for r in rows]
+
+    faults = audit(forged(union, tmp_path / "forged", rows=other)).faults
+    assert [f.code for f in faults] == ["TM846"]
+    assert "it lies in ['shaken']" in faults[0].text
