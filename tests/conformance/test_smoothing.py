@@ -21,9 +21,9 @@ from tmlang.execute.evaluator import Evaluator
 from tmlang.execute.vote import Vote
 from tmlang.meaning.models import Decide, Step
 from tmlang.meaning.spaces import Cell
-from tmlang.meaning.threats import Ball, Both
+from tmlang.meaning.threats import Ball, Both, Either, Goal
 from tmlang.meaning.values import Symbol
-from tmlang.plan.smoothing import farthest, least_draws
+from tmlang.plan.smoothing import farthest, least_draws, squared_radius
 
 NOISE = Step("noise", (("kind", Symbol("gaussian")), ("sigma", F(1, 2))), differentiable=True, random=True)
 SMOOTHED = replace(model(2, [NOISE]), decide=Decide("most_likely"))
@@ -113,6 +113,41 @@ def test_an_rms_ball_and_an_intersection_are_measured_in_l2() -> None:
     assert 0.6 < trial.radius <= 1 / 2**0.5
     both = replace(threat(), allow=Both((Ball("linf", "px", F(5)), Ball("l2", "px", F(1, 2)))))
     assert certified(case, case.job(both)).verdict == ("certified",)
+
+
+@pytest.mark.parametrize(("norm", "stretch"), [("l1", 1.0), ("linf", 2**0.5)])
+def test_balls_of_other_norms_are_certified_within_an_l2_ball(norm: str, stretch: float) -> None:
+    """A point 1 from the line: l1 <= r is within l2 <= r, linf <= r within l2 <= r times the root of 2. What is proved
+    is never more than the true distance in that norm, 5/4 and 5/7."""
+    case = half_plane([1.0])
+    for r in (F(6, 10), F(8, 10), F(12, 10)):
+        said = certified(case, case.job(ball(r, norm)))  # type: ignore[arg-type]
+        (trial,) = said.trials
+        assert trial is not None
+        assert trial.radius is not None
+        assert 0.85 < trial.radius * stretch <= 1.0
+        assert trial.radius < {"l1": 5 / 4, "linf": 5 / 7}[norm]
+        assert (said.verdict[0] == "certified") == (trial.radius > r) == (float(said.margin[0]) > 0)
+
+
+def test_the_l2_ball_around_a_set_is_worked_out_by_hand() -> None:
+    """In 4 coordinates, of which linf takes the root, 2; a tolerance is part of the radius."""
+    l2, l1, linf = Ball("l2", "px", F(3)), Ball("l1", "px", F(2)), Ball("linf", "px", F(1, 2), tolerance=F(1, 4))
+    assert [squared_radius(b, 4) for b in (l2, l1, linf)] == [F(9), F(4), F(9, 4)]
+    assert squared_radius(Both((l2, linf)), 4) == F(9, 4)
+    assert squared_radius(Either((l2, Both((l1, linf))), ("", "")), 4) == F(9)
+    assert squared_radius(Either((l1, Ball("l0", "px", F(1))), ("", "")), 4) is None
+    assert squared_radius(Both((l1, Ball("l0", "px", F(1)))), 4) == F(4)
+
+
+def test_a_class_that_stays_becomes_no_target() -> None:
+    case = half_plane([1.0, -1.0, 0.2])
+    goal = Goal("targeted")
+    targeted = replace(ball("1/2"), goal=goal)  # type: ignore[type-var]
+    plain = certified(case, case.job(ball("1/2")))  # type: ignore[arg-type]
+    said = certified(case, case.job(targeted, target=[1, 0, 1]))  # type: ignore[arg-type]
+    assert said.verdict == plain.verdict == ("certified", "certified", "unknown")
+    assert said.trials == plain.trials
 
 
 def test_a_wrong_guess_abstains_and_draws_no_further() -> None:

@@ -80,10 +80,14 @@ def _radius(sigma: float, hits: int, n: int, alpha: Fraction) -> float:
 
 def _needed(allow: Json, row: Record, size: int) -> float:
     """The l2 radius that a row speaks for: its own, and the threat's where it certifies that."""
+    if allow["is"] == "Either":
+        names = [name or str(i) for i, name in enumerate(allow["names"] or [""] * len(allow["parts"]), 1)]
+        return _needed(allow["parts"][names.index(row.branch)], row, size) if row.branch in names else float("inf")
     if allow["is"] != "Ball":
         radii = [_needed(part, row, size) for part in allow["parts"] if part["is"] == "Ball"]
         return min(radii, default=float("inf"))
-    scale = {"l2": 1.0, "l2_rms": sqrt(size)}.get(allow["norm"])
+    # A vector of length 1 in l1 is no longer in l2, one in linf at most the root of the number of coordinates.
+    scale = {"l2": 1.0, "l1": 1.0, "l2_rms": sqrt(size), "linf": sqrt(size)}.get(allow["norm"])
     if scale is None:
         return float("inf")
     asked = float(Fraction(allow["radius"])) if row.verdict == "certified" else 0.0

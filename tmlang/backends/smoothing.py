@@ -2,8 +2,9 @@
 
 The algorithm CERTIFY of Cohen, Rosenfeld, Kolter (ICML 2019), section 3.2.2: ``n0`` draws guess the class, ``n`` fresh
 ones count it, the lower limit of Clopper and Pearson bounds its probability, and ``plan.smoothing`` holds the theorem.
-It says nothing about a vote of finitely many draws. Draws are those of the evaluator's own noise and arithmetic, whose
-distance to ideal noise is assumed and not bounded.
+It says nothing about a vote of finitely many draws. That the class stays is more than that it does not become a target;
+balls of other norms are certified within the l2 ball around them. Draws are those of the evaluator's own noise and
+arithmetic, whose distance to ideal noise is assumed and not bounded.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tmlang.backends.contract import BackendRefusal, Job, Trial, Verdicts
 from tmlang.backends.deployed import Deployed
 from tmlang.meaning.models import Model
 from tmlang.meaning.threats import Allowed, Ball
-from tmlang.plan.smoothing import sigma_of, squared_radius, upper_quantile
+from tmlang.plan.smoothing import sigma_of, squared_radius, stretched, upper_quantile
 
 if TYPE_CHECKING:
     from tmlang.plan.capability import Method
@@ -50,10 +51,10 @@ def radius(sigma: Fraction, hits: int, n: int, alpha: Fraction) -> float | None:
 def own_units(proved: float, ball: Allowed | None, size: int) -> float | None:
     """A proved l2 radius as the greatest radius of the threat's own ball that lies in it, rounded down; ``None`` where
     the set is no single ball."""
-    if not isinstance(ball, Ball):
+    longest = stretched(ball.norm, size) if isinstance(ball, Ball) else None
+    if not isinstance(ball, Ball) or longest is None:
         return None
-    scale = math.sqrt(size) if ball.norm == "l2_rms" else 1.0
-    return (proved / scale - float(ball.tolerance)) * _INWARD
+    return (proved / math.sqrt(longest) - float(ball.tolerance)) * _INWARD
 
 
 class Gaussian:
@@ -67,7 +68,7 @@ class Gaussian:
         model: Model = decide.model  # type: ignore[attr-defined]
         sigma, square = sigma_of(model), squared_radius(job.threat.allow, job.sets.space.size)
         if sigma is None or square is None or model.decide.rule != "most_likely":
-            raise BackendRefusal("it certifies l2 balls of an object that answers with its most likely draw")
+            raise BackendRefusal("it certifies sets in an l2 ball, of an object that answers with its most likely draw")
         found = []
         for i, seed in enumerate(job.seeds):
             cast(Deployed, network).reseed(seed)

@@ -16,7 +16,7 @@ from tmlang.base.frozen import dataclass
 from tmlang.diagnostics.suggest import listed
 from tmlang.meaning.evaluations import Curve
 from tmlang.meaning.models import Model
-from tmlang.meaning.threats import Allowed, Ball, Both, Threat
+from tmlang.meaning.threats import Allowed, Ball, Both, Either, Threat
 from tmlang.meaning.values import Symbol
 from tmlang.plan.written import number
 
@@ -51,17 +51,28 @@ def _arguments(model: Model) -> tuple[str, Fraction | None]:
 
 
 def squared_radius(allow: Allowed | None, size: int) -> Fraction | None:
-    """The square of the radius of the least l2 ball that contains the set, exact; of an intersection the least of its
-    balls. ``size``: coordinates of the space (``l2_rms`` is l2 over the root of it). ``None`` where there is none."""
-    parts = allow.parts if isinstance(allow, Both) else (allow,)
-    found = (_square(part, part.radius, size) for part in parts if isinstance(part, Ball) and part.radius is not None)
-    return min((square for square in found if square is not None), default=None)
+    """The square of the radius of an l2 ball that contains the set, exact: the least of the balls of an intersection,
+    the greatest of a union. ``size``: coordinates of the space. ``None`` where there is none."""
+    if isinstance(allow, Ball):
+        return None if allow.radius is None else _square(allow, allow.radius, size)
+    if not isinstance(allow, (Both, Either)):
+        return None
+    squares = [squared_radius(part, size) for part in allow.parts]
+    known = [square for square in squares if square is not None]
+    if isinstance(allow, Either):
+        return max(known) if len(known) == len(squares) else None
+    return min(known, default=None)
+
+
+def stretched(norm: str, size: int) -> int | None:
+    """The square of the longest vector, in l2, of length 1 in ``norm``, over ``size`` coordinates; ``None`` where there
+    is none."""
+    return {"l2": 1, "l1": 1, "l2_rms": size, "linf": size}.get(norm)
 
 
 def _square(ball: Ball, radius: Fraction, size: int) -> Fraction | None:
-    if ball.norm not in ("l2", "l2_rms"):
-        return None
-    return (radius + ball.tolerance) ** 2 * (size if ball.norm == "l2_rms" else 1)
+    longest = stretched(ball.norm, size)
+    return None if longest is None else (radius + ball.tolerance) ** 2 * longest
 
 
 def farthest(sigma: Fraction, n: int, alpha: Fraction) -> float:
