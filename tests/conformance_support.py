@@ -189,6 +189,15 @@ NEAREST = {"torchattacks.FAB", "native.fab", "native.fab_targeted"}
 FAR = {"foolbox.DatasetAttack"}
 """Methods that offer a failure under `minimize:`, however far it lies: starts for others."""
 
+UNTOLD = {
+    *(f"{b}.{a}" for b, a in (("torchattacks", "FGSM"), ("torchattacks", "FFGSM"), ("art", "FastGradientMethod"))),
+    *(f"foolbox.{norm}FastGradientAttack" for norm in ("L1", "L2", "Linf")),
+    *("torchattacks.APGDT", "adv_lib.apgd_targeted", "torchattacks.FAB", "torchattacks.AutoAttack"),
+    *("torchattacks.PGDRS", "torchattacks.PGDRSL2", "torchattacks.JSMA", "art.SaliencyMapMethod", "torchattacks.LGV"),
+}
+"""White-box methods within a radius of which the door cannot tell whether a step helped: those that take one gradient,
+those that go on with part of a batch, those that expand its rows or go through them one by one, and a copy's."""
+
 COPIES = {"torchattacks.LGV"}
 """Methods that ask nothing but copies of the object, which they train."""
 

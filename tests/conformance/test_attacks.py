@@ -20,6 +20,7 @@ from conformance_support import (
     RADII,
     RARE,
     TRANSFORMS,
+    UNTOLD,
     expected,
     first,
     fitting,
@@ -44,6 +45,7 @@ from tmlang.plan.capability import InputForm
 
 ATTACKS = [m.path for m in rows("attack")]
 ASKING = [m.path for m in rows("attack") if m.access != "nothing" and m.path not in COPIES]
+CLIMBS = [m.path for m in rows("attack") if m.access == "white_box" and (m.backend == "native" or not m.minimal)]
 BALLS = [(m.path, n) for m in rows("attack") for n in kinds(m)]
 
 
@@ -277,3 +279,12 @@ def test_gradients_go_through_the_view(path: str) -> None:
     assert (case.decisions(found.candidates.x) != wide.y).sum() >= 4
     blind = watched(path, case, wide.threat, arguments=long_steps(path, radius))
     assert (case.decisions(blind.candidates.x) != wide.y).sum() < (case.decisions(found.candidates.x) != wide.y).sum()
+
+
+@pytest.mark.parametrize("path", CLIMBS)
+def test_on_an_honest_network_some_step_helps(path: str) -> None:
+    """Of whatever tells of it, and did not fail at once: there is no sign of masked gradients to raise."""
+    found = outcome(path, first(path), home(path)).candidates
+    assert (found.progressed is None) == (path in UNTOLD)
+    if found.progressed is not None:
+        assert bool((found.progressed | found.offered).all())

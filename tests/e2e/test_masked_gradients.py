@@ -1,8 +1,11 @@
-"""A model that rounds its input hides its gradients: the run says so everywhere, and of an honest one nothing."""
+"""Models that hide their gradients in five ways: each is found out by the checks that can, and of an honest one nothing
+is said."""
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -32,8 +35,48 @@ class Reader(nn.Module):
         return x
 
 
+class Rippled(nn.Module):
+    # The input but for 1/1000, with slopes between -49 and 51 that change their sign thousands of times.
+    def forward(self, x):
+        return x + torch.sin(50000 * x) / 1000
+
+
+class Reversed(nn.Module):
+    # The input itself, with slope -1.
+    def forward(self, x):
+        return 2 * x.detach() - x
+
+
+class Dithered(nn.Module):
+    # Rounds to levels that every request shifts.
+    def forward(self, x):
+        shift = torch.rand_like(x)
+        return (torch.floor(8 * x + shift) + (0.5 - shift)) / 8
+
+
+class Saturated(Reader):
+    def forward(self, x):
+        return torch.softmax(1000 * super().forward(x), dim=1)
+
+
 def masked():
     return Reader(Grey())
+
+
+def shattered():
+    return Reader(Rippled())
+
+
+def turned():
+    return Reader(Reversed())
+
+
+def dithered():
+    return Reader(Dithered())
+
+
+def saturated():
+    return Saturated(nn.Identity())
 
 
 def plain():
@@ -73,11 +116,29 @@ evaluate suite_of_four of change {
 ZERO = "every gradient that {} took was zero on "
 
 
-def evidence(folder: Path, factory: str) -> Evidence:
+RANDOM = {
+    "random:   never": "random:   per request",
+    "clean_errors:  fail\n": "clean_errors:  fail\n  success:  error_probability > 1/2 at 95 % on 40 fresh draws\n",
+}
+SWEEP = {
+    "linf <= 3/16": "linf <= eps",
+    "tm 1\n": "tm 1\nparam eps = 1/16 in [1/16, 1/4]\n",
+    "  seed:    0": "  curve:   eps over [1/16, 1/4]\n  seed:    0",
+    "  attack:  square = native.square(queries: 300)\n  attack:  blind = native.random(draws: 100)\n": "",
+}
+BLIND = {"  attack:  square = native.square(queries: 300)\n": ""}
+MINIMAL = {"  attack:  other": "  attack:  nearest = foolbox.LinfDeepFoolAttack(steps: 5)\n  attack:  other"}
+
+
+def evidence(folder: Path, factory: str, changes: Mapping[str, str] = {}) -> Evidence:
     for name in ("digits.npz", "test_ids.txt", "digits.safetensors"):
         shutil.copy(SPECS / "digits" / name, folder)
     (folder / "code.py").write_text(CODE, encoding="utf-8")
-    (folder / "s.tm").write_text(SPEC.replace("FACTORY", factory).lstrip(), encoding="utf-8")
+    spec = SPEC.replace("FACTORY", factory).lstrip()
+    for old, new in changes.items():
+        assert old in spec
+        spec = spec.replace(old, new)
+    (folder / "s.tm").write_text(spec, encoding="utf-8")
     code, found = run_here(folder / "s.tm", folder / "run", "--trust-code")
     assert code == 0
     return found
@@ -113,3 +174,33 @@ def test_the_same_network_without_rounding_shows_no_sign(tmp_path: Path, capsys:
     rows = [r for s in ("ce", "other") for r in found.rows("suite_of_four", s)]
     assert {r["zero_gradients"] for r in rows} == {0}
     assert sum(r["gradients"] for r in rows) > 100
+
+
+@pytest.mark.parametrize(
+    ("factory", "changes", "codes"),
+    [
+        ("shattered", {}, {"TM870", "TM873"}),
+        ("saturated", {}, {"TM870", "TM872", "TM873"}),
+        ("dithered", RANDOM, {"TM870", "TM871", "TM872", "TM873"}),
+        ("turned", BLIND, {"TM871", "TM873"}),
+        ("turned", SWEEP, {"TM873", "TM875"}),
+        ("plain", SWEEP, set()),
+        ("plain", BLIND, set()),
+    ],
+)
+def test_what_hides_its_gradients_is_found_out(
+    factory: str, changes: Mapping[str, str], codes: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Shattered slopes, a saturated softmax, a model that draws, slopes that point backwards, and a wider radius that
+    does not help; the same network as it is shows none of it."""
+    found = evidence(tmp_path, factory, changes)
+    page = (found.path / "report.md").read_text(encoding="utf-8")
+    for text in (capsys.readouterr().out, page):
+        assert set(re.findall("TM87[0-9]", text)) == codes
+    assert "Not checked" not in page
+
+
+def test_what_was_not_looked_at_is_said(tmp_path: Path) -> None:
+    found = evidence(tmp_path, "plain", MINIMAL)
+    page = (found.path / "report.md").read_text(encoding="utf-8")
+    assert "Not checked (TM873): whether any step of nearest came beyond its start." in page

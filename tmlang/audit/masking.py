@@ -108,6 +108,13 @@ def signs(plan: Plan, records: Sequence[Record]) -> tuple[Sign, ...]:
     return (*found, *(sign for sweep in swept for sign in _narrow(plan, sweep, records)))
 
 
+def untold(evaluation: EvaluationPlan, records: Iterable[Record]) -> tuple[str, ...]:
+    """The searches by gradients that left units standing and say of none of them whether any step helped: what
+    ``FLAT`` looks at, was not looked at there."""
+    searched = (s for s in _searches(evaluation, records) if s.follows_gradients and s.rows)
+    return tuple(s.stage.label for s in searched if all(r.progressed is None for r in s.rows))
+
+
 def _searches(evaluation: EvaluationPlan, records: Iterable[Record]) -> list[_Searched]:
     mine: dict[str, list[Record]] = {s.label: [] for s in evaluation.stages if s.role == "attack"}
     for row in records:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tmlang.audit import masking
 from tmlang.audit.columns import Columns
 from tmlang.audit.record import Record
 from tmlang.audit.units import attack_stages, is_estimate, proof_stages
@@ -43,6 +44,8 @@ def _evidence(
     if isinstance(subject, Shift):
         yield "An average over a named change says nothing about changes that somebody chooses."
         yield from _published_strengths(evaluation, space)
+    if untold := masking.untold(evaluation, records) if searched else ():
+        yield f"Not checked ({masking.FLAT}): whether any step of {' and '.join(untold)} came beyond its start."
     drawn = [s.label for s in proofs if s.evidence == "probabilistic"]
     if drawn:
         yield (

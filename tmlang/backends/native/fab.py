@@ -87,10 +87,15 @@ class _Run:
     def go(self, targets: Tensor | None, steps: int, draw: int | None) -> None:
         """``targets`` (N,): where each unit is led. The first run starts at the original (``draw`` is ``None``)."""
         x = self.free.region.centre if draw is None else self._start(draw)
-        for _ in range(steps):
+        self.hunt.began()
+        begun = torch.full_like(self.nearest, -torch.inf)
+        for k in range(steps):
             if not len(self.units):
                 return
             gap, slope = self._nearest(x) if targets is None else self._boundary(x, targets[self.units])
+            if k == 0:
+                begun[self.units] = gap[:, 0]
+            self.hunt.came_further(self.units[gap[:, 0] < begun[self.units]])
             centre = self.free.region.centre
             step = self._meet(x, slope, gap)
             back = self._meet(centre, slope, gap + (slope * (centre - x)).sum(1, keepdim=True))

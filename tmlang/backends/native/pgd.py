@@ -49,11 +49,15 @@ def ascend(hunt: Hunt, terrain: Terrain, units: Tensor, x: Tensor, loss: Loss) -
     job = hunt.job
     step = in_radii(job.arguments["step_size"], terrain)
     steps = whole(job.arguments["steps"])
+    hunt.began()
+    begun: Tensor | None = None
     for k in range(steps + 1):
         shown = terrain.shown(x).detach().requires_grad_(k < steps)
         with torch.set_grad_enabled(k < steps):
             seen, going = hunt.look(shown, units)
             value = loss(seen, job.y[units], None if job.target is None else job.target[units])
+        begun = value.detach() if begun is None else begun
+        hunt.came_further(units[value.detach() > begun])
         if k == steps:
             return
         # Of a unit that just failed too: what a unit costs does not depend on the others of its batch.
@@ -63,4 +67,5 @@ def ascend(hunt: Hunt, terrain: Terrain, units: Tensor, x: Tensor, loss: Loss) -
             if not len(rows):
                 return
             x, gradient, units, terrain = x[rows], gradient[rows], units[rows], terrain.rows(rows)
+            begun = begun[rows]
         x = terrain.project(x + step * terrain.ascent(x, gradient))
