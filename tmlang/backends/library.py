@@ -29,6 +29,7 @@ from torch import nn
 from tmlang.backends.contract import BackendRefusal, Candidates, Job, Received
 from tmlang.backends.failure import Failure
 from tmlang.backends.oracle import QueryLimit
+from tmlang.backends.progress import Progress
 from tmlang.backends.steps import value_of
 from tmlang.base.exact import round_down
 from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Threat
@@ -228,11 +229,11 @@ class Door(nn.Module):
     """The model in a library's coordinates: (m, *view) in the unit cube to (m, K).
 
     With ``decisions`` the outputs are one-hot of the decision; a rejection and no decision at all have columns of their
-    own, ``K`` and ``K + 1``. ``units``: to whom the rows of a whole batch belong. Raises :class:`Expired` behind the
-    deadline.
+    own, ``K`` and ``K + 1``. ``units``: to whom the rows of a whole batch belong. ``climbs``: the library raises a loss
+    by its gradients, so that its passes tell of its progress. Raises :class:`Expired` behind the deadline.
     """
 
-    def __init__(self, job: Job, held: Frame, *, decisions: bool) -> None:
+    def __init__(self, job: Job, held: Frame, *, decisions: bool, climbs: bool = False) -> None:
         super().__init__()
         self.oracle, self.frame, self.decisions, self.deadline = job.oracle, held, decisions, job.deadline
         self.shape = job.x.shape[1:]
@@ -242,6 +243,7 @@ class Door(nn.Module):
         self.units = torch.arange(len(job.x))
         cut_off = job.oracle.limit is not None or job.deadline is not None
         self.best = Best(job.x) if cut_off else None
+        self.progress = Progress(job.y, job.target) if climbs else None
         # Libraries ask the first parameter for the device.
         self.anchor = nn.Parameter(torch.zeros(0), requires_grad=False)
         self.eval()
@@ -252,6 +254,8 @@ class Door(nn.Module):
         whole = len(x) == len(self.units)
         # Every unit once needs no list of units to be counted.
         outputs = self._ask(x, self.units if whole and len(self.units) < self.oracle.units else None)
+        if self.progress is not None and outputs.requires_grad:
+            self.progress.see(outputs, self.units if whole else None)
         if self.best is not None and whole:
             self.best.see(x.detach(), self._fails(x.detach(), outputs.detach()), self.units)
         return outputs
@@ -346,7 +350,8 @@ class LibraryAttack(ABC):
         return self._batch(one, frame(one.sets, ball, per_example=True, minimal=self.row.minimal))
 
     def _batch(self, job: Job, held: Frame) -> Candidates:
-        door = Door(job, held, decisions=self.row.access == "decisions")
+        climbs = self.row.access == "white_box" and not self.row.minimal
+        door = Door(job, held, decisions=self.row.access == "decisions", climbs=climbs)
         view = _view(tuple(job.x.shape[1:]))
         kinds = {name: self.row.arguments[name].type for name in job.arguments}
         arguments = {n: plain(v, kinds[n], held) for n, v in job.arguments.items() if kinds[n] not in RECEIVED}
@@ -356,12 +361,12 @@ class LibraryAttack(ABC):
                 found = self.run(Search(door, held, z, door.labels, arguments, seed, job.received)).detach()
             except (QueryLimit, Expired) as cut:
                 left = job.x if door.best is None else door.best.x
-                return _offer(job, left, missing="timeout" if isinstance(cut, Expired) else None)
+                return _offer(door, job, left, missing="timeout" if isinstance(cut, Expired) else None)
             except (RuntimeError, ValueError, AssertionError, IndexError, ZeroDivisionError) as failure:
                 return _nothing(job, f"{self.row.symbol} failed: {type(failure).__name__}: {failure}")
         if found.shape != z.shape:
             return _nothing(job, f"{self.row.symbol} returned shape {tuple(found.shape)} for {tuple(z.shape)}")
-        return _offer(job, held.values(found.reshape(job.x.shape).to(job.x.dtype)))
+        return _offer(door, job, held.values(found.reshape(job.x.shape).to(job.x.dtype)))
 
 
 def plain(value: Any, kind: str, held: Frame) -> Any:
@@ -384,7 +389,7 @@ def _view(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1,) * (3 - len(shape)) + shape
 
 
-def _offer(job: Job, x: Tensor, *, missing: str | None = None) -> Candidates:
+def _offer(door: Door, job: Job, x: Tensor, *, missing: str | None = None) -> Candidates:
     """``x`` projected inward; a row that is not finite is an error, one that equals its original is no offer.
 
     ``missing``: the error of a row without an offer (its search was cut off)."""
@@ -396,7 +401,8 @@ def _offer(job: Job, x: Tensor, *, missing: str | None = None) -> Candidates:
     offered = moved & finite & torch.from_numpy(projected.inside)
     errors = [None if ok else "the library returned a value that is not finite" for ok in finite.tolist()]
     errors = [missing if e is None and missing and not o else e for e, o in zip(errors, offered.tolist(), strict=True)]
-    return Candidates(torch.where(offered.reshape(-1, *[1] * (x.dim() - 1)), candidates, job.x), offered, tuple(errors))
+    found = torch.where(offered.reshape(-1, *[1] * (x.dim() - 1)), candidates, job.x)
+    return Candidates(found, offered, tuple(errors), door.progress.told() if door.progress else None)
 
 
 def _nothing(job: Job, message: str) -> Candidates:
@@ -404,8 +410,10 @@ def _nothing(job: Job, message: str) -> Candidates:
 
 
 def _joined(parts: Sequence[Candidates]) -> Candidates:
+    told = [p.progressed for p in parts if p.progressed is not None]
     return Candidates(
         torch.cat([p.x for p in parts]),
         torch.cat([p.offered for p in parts]),
         tuple(e for p in parts for e in p.errors),
+        torch.cat(told) if len(told) == len(parts) else None,
     )
