@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from tmlang.backends import lirpa_shims
 from tmlang.backends.auto_lirpa import LinearBounds, Problem, propagated
 from tmlang.backends.contract import Job
 from tmlang.meaning.values import Symbol
@@ -55,7 +56,7 @@ def _optimized(problem: Problem, bounded: Any, method: str, units: Tensor, argum
     bounded.set_bound_opts({"optimize_bound_args": options, "sparse_intermediate_bounds": not every})
     before = [node.inputs[0] for node in sloped]
     fixed = {n.name: (n.lower.detach(), n.upper.detach()) for n in before}
-    known = {} if every else {"intermediate_layer_bounds": fixed}
+    known = {} if every else lirpa_shims.intermediate(bounded, fixed)
     with torch.enable_grad():
         found = problem.bounds(bounded, method, units, **known).detach()
     return torch.where(found > plain, found, plain)
