@@ -3,7 +3,8 @@ attack on every certificate: what the sandwich of ``tests/property/test_sandwich
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -15,7 +16,7 @@ from torch import nn
 
 from tmlang.backends.contract import Job
 from tmlang.meaning.spaces import Cell
-from tmlang.meaning.threats import Mutable, Threat
+from tmlang.meaning.threats import Goal, Mutable, Threat
 
 Tensor = torch.Tensor
 
@@ -23,6 +24,8 @@ UNITS = 4
 """Boxes around each net's inputs, for verifiers that bound a batch."""
 LEVELS = 40
 """Steps of the lattice on which sets are finite."""
+BOXES = 2
+"""Boxes around each net's inputs, where nets stand side by side."""
 MOVING = 4
 """Coordinates that move where the others are frozen."""
 
@@ -72,58 +75,110 @@ class Net:
     draw: torch.Generator
 
 
-def random_net(seed: int, *, units: int = UNITS, finite: bool = False) -> Net:
-    """A net of the kind that the seed names; its classes meet among its inputs, its labels are its own decisions.
+@dataclass(frozen=True)
+class Drawn:
+    """What a seed stands for. ``x`` (UNITS, 1, 4, 4), ``labels`` (UNITS,): inputs among which the classes meet, and the
+    net's own decisions. ``rng``: whatever else is drawn."""
 
-    A single unit of every second seed, and every ``finite`` one, moves in :data:`MOVING` coordinates alone, farther.
-    """
-    draw = torch.Generator().manual_seed(seed)
-    rng = np.random.default_rng(seed)
-    kind = list(KINDS)[seed % len(KINDS)]
-    torch.default_generator.manual_seed(seed)
-    network = KINDS[kind]().eval()
-    with torch.no_grad():
-        for p in network.parameters():
-            p.mul_(float(rng.uniform(1, 3)))
-    levels = rng.integers(0, LEVELS + 1, (UNITS, 1, 4, 4)) / LEVELS
-    x = (levels if finite else rng.uniform(0, 1, levels.shape)).astype(np.float32)
-    last = [m for m in network.modules() if isinstance(m, nn.Linear)][-1]
-    with torch.no_grad():
-        scores = network(torch.from_numpy(x))
-        last.bias -= scores.mean(dim=0)
-        labels = (scores - scores.mean(dim=0)).argmax(dim=1)
+    kind: str
+    network: nn.Module
+    x: np.ndarray
+    labels: Tensor
+    rng: np.random.Generator
+
+    @classmethod
+    def by(cls, seed: int, *, finite: bool = False) -> Drawn:
+        rng = np.random.default_rng(seed)
+        kind = list(KINDS)[seed % len(KINDS)]
+        torch.default_generator.manual_seed(seed)
+        network = KINDS[kind]().eval()
+        levels = rng.integers(0, LEVELS + 1, (UNITS, 1, 4, 4)) / LEVELS
+        x = (levels if finite else rng.uniform(0, 1, levels.shape)).astype(np.float32)
+        last = [m for m in network.modules() if isinstance(m, nn.Linear)][-1]
+        with torch.no_grad():
+            for p in network.parameters():
+                p.mul_(float(rng.uniform(1, 3)))
+            last.bias -= network(torch.from_numpy(x)).mean(dim=0)
+            return cls(kind, network, x, network(torch.from_numpy(x)).argmax(dim=1), rng)
+
+
+def random_net(seed: int, *, units: int = UNITS, finite: bool = False) -> Net:
+    """A net of the kind that the seed names. A single unit of every second seed, and every ``finite`` one, moves in
+    :data:`MOVING` coordinates alone, farther."""
+    found = Drawn.by(seed, finite=finite)
+    draw, rng = torch.Generator().manual_seed(seed), found.rng
     cell = Cell("lattice", Fraction(0), Fraction(1), Fraction(1, LEVELS)) if finite else None
     space = unit_box(1, 4, 4, **({"cells": (cell,)} if finite else {}))
     at = seed // len(KINDS) % UNITS
     rows = slice(None) if units == UNITS else slice(at, at + units)
-    case = Case(network, space, model(3), x[rows], labels[rows].tolist())
+    case = Case(found.network, space, model(3), found.x[rows], found.labels[rows].tolist())
     radius = Fraction(int(rng.integers(1, 12)), 400)
     if not finite and (units == UNITS or seed % 2):
-        return Net(kind, case, case.job(threat(radius=radius)), draw)
+        return Net(found.kind, case, case.job(threat(radius=radius)), draw)
     radius = Fraction(int(rng.integers(1, 3)), LEVELS) if finite else 4 * radius
     mask = rng.permutation(np.arange(16) < MOVING).reshape(1, 4, 4)
-    return Net(kind, case, case.job(threat(radius=radius, mutable=Mutable("mask")), mask=mask), draw)
+    return Net(found.kind, case, case.job(threat(radius=radius, mutable=Mutable("mask")), mask=mask), draw)
+
+
+def side_by_side(seeds: Sequence[int]) -> Net:
+    """Nets of one kind as one network of as many classes as they have together, whose blocks do not meet: block ``b``
+    computes what net ``b`` does. Its units are, net by net, :data:`BOXES` inputs with each wrong class of the net."""
+    nets = [Drawn.by(seed) for seed in seeds]
+    x = np.concatenate([net.x[:BOXES].repeat(2, axis=0) for net in nets])
+    y = torch.cat([net.labels[:BOXES].repeat_interleave(2) for net in nets])
+    target = (y + torch.tensor([1, 2]).repeat(len(y) // 2)) % 3
+    block = 3 * torch.arange(len(nets)).repeat_interleave(2 * BOXES)
+    case = Case(_joined([n.network for n in nets]), unit_box(1, 4, 4), model(3 * len(nets)), x, (block + y).tolist())
+    at = torch.from_numpy(x[:1])
+    with torch.no_grad():
+        assert torch.allclose(case.deployed(at), torch.cat([net.network(at) for net in nets], dim=1), atol=1e-4)
+    radius = Fraction(int(nets[0].rng.integers(1, 12)), 400)
+    job = case.job(threat(radius=radius, goal=Goal("next")), target=(block + target).tolist())
+    return Net(nets[0].kind, case, job, torch.Generator().manual_seed(seeds[0]))
+
+
+def _joined(networks: Sequence[nn.Module]) -> nn.Module:
+    """Affine layers with the weights of all as blocks on the diagonal; the first layer reads the input for all."""
+    whole = copy.deepcopy(networks[0])
+    first = True
+    for layer, *own in zip(whole.modules(), *(n.modules() for n in networks), strict=True):
+        if not isinstance(layer, (nn.Linear, nn.Conv2d)):
+            continue
+        weights = [m.weight.detach() for m in own]  # type: ignore[union-attr]
+        if not first:
+            out, into, *window = weights[0].shape
+            blocks = torch.zeros(len(own), out, len(own), into, *window)
+            for b, weight in enumerate(weights):
+                blocks[b, :, b] = weight
+            weights = list(blocks.reshape(len(own), out, len(own) * into, *window))
+        layer.weight = nn.Parameter(torch.cat(weights))
+        names = ("out_features", "in_features") if isinstance(layer, nn.Linear) else ("out_channels", "in_channels")
+        vars(layer).update(zip(names, layer.weight.shape, strict=False))  # what it is written as
+        layer.bias = nn.Parameter(torch.cat([m.bias.detach() for m in own]))  # type: ignore[union-attr]
+        first = False
+    return whole
 
 
 def attacked(net: Net, units: list[int]) -> list[int]:
-    """Those of some units of which a cheap attack finds an input that is decided otherwise: corners, uniform points,
-    and ascent on either other class from these."""
+    """Those of some units of which a cheap attack finds an input where a wrong class (the target, if there is one) is
+    as great as the label: corners, uniform points, and ascent from these."""
     if not units:
         return []
-    sets, case = net.job.sets, net.case
+    sets, job = net.job.sets, net.job
     low, high = (torch.from_numpy(side[units]) for side in (sets.lower, sets.upper))
-    y = case.y[units]
+    y = job.y[units]
     corners = torch.where(torch.rand(24, *low.shape, generator=net.draw) < 0.5, low, high)
     z = torch.cat([corners, low + (high - low) * torch.rand(24, *low.shape, generator=net.draw)])
-    others = torch.stack([(y + 1) % 3, (y + 2) % 3]).repeat(24, 1)[..., None]
+    wrong = torch.stack([(y + 1) % 3, (y + 2) % 3]) if job.target is None else job.target[None, units]
+    wrong = wrong.repeat(len(z) // len(wrong), 1)[..., None]
+    label = y[None, :, None].expand_as(wrong)
     found = torch.zeros(len(units), dtype=torch.bool)
     for step in range(5):
-        z = z.requires_grad_(step < 4)
-        scores = case.deployed(z.flatten(0, 1))
-        found |= (case.decide(scores).reshape(z.shape[:2]) != y).any(dim=0)
+        z.requires_grad_(step < 4)
+        scores = net.case.deployed(z.flatten(0, 1)).reshape(*z.shape[:2], -1)
+        gain = (scores.gather(2, wrong) - scores.gather(2, label))[..., 0]
+        found |= (gain >= 0).any(dim=0)
         if step < 4:
-            scores = scores.reshape(*z.shape[:2], 3)
-            gain = scores.gather(2, others) - scores.gather(2, y[None, :, None].expand_as(others))
             (slope,) = torch.autograd.grad(gain.sum(), z)
             z = torch.where(slope > 0, high, torch.where(slope < 0, low, z)).detach()
     return [u for u, f in zip(units, found.tolist(), strict=True) if f]
