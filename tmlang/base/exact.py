@@ -38,7 +38,7 @@ def _scaled(q: Fraction, form: Format) -> tuple[Fraction, int]:
     return q / Fraction(2) ** exponent, exponent
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache
 def round_down(q: Fraction, dtype: str) -> float:
     """The greatest value of ``dtype`` that is at most ``q`` (``-inf`` below all of them)."""
     form = FORMATS[dtype]
