@@ -10,6 +10,16 @@ suite autoattack_standard(version in {"0.1"}) {
   attack:  square = native.square(queries: 5000, restarts: 1, p_init: 4/5)
 }
 
+## AutoAttack, standard in l1: Croce and Hein, Mind the box (ICML 2021), with the settings of the preset `standard` of its
+## authors' code for l1: five restarts of cross-entropy and five targets. Their walks begin in balls of three and two times
+## the radius; these stay in the ball, since on the digits that breaks more. It needs four classes or more.
+suite autoattack_standard_l1(version in {"0.1"}) {
+  attack:  apgd_ce = native.apgd(loss: ce, steps: 100, restarts: 5)
+  attack:  apgd_t = native.apgd_targeted(steps: 100, restarts: 1, targets: 5)
+  attack:  fab_t = native.fab_targeted(steps: 100, restarts: 1, targets: 9)
+  attack:  square = native.square(queries: 5000, restarts: 1, p_init: 4/5)
+}
+
 ## AutoAttack, plus: the preset `plus` of its authors' code, which adds DLR and FAB without targets, and five restarts of
 ## those that have no target. It needs four classes or more.
 suite autoattack_plus(version in {"0.1"}) {
