@@ -209,6 +209,7 @@ def case_of(seed: int, draw: random.Random, space: Space, x: np.ndarray) -> Case
         for layer, width in ((net[1], 3.0), (net[3], 1.5)):
             layer.weight.copy_(torch.randn(layer.weight.shape, generator=generator) * width / layer.in_features**0.5)
         net[1].bias.copy_(-(net[1].weight @ torch.rand(space.size, generator=generator)))
+        net[3].bias.copy_((2 * torch.rand(classes, generator=generator) - 1) / hidden**0.5)
     case = Case(net, space, model(classes), x, [0] * len(x))
     case.y = case.decisions(torch.from_numpy(x))
     return case

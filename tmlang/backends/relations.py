@@ -56,6 +56,15 @@ def holds(
     return result
 
 
+def excess(relation: Relation, columns: dict[str, Floats]) -> Any:
+    """By how much ``relation`` is broken in float64 (not above 0: it holds), of numbers that may be broadcast together;
+    NaN where it divides by zero."""
+    with np.errstate(all="ignore"):
+        difference = _value(relation.left, columns)[0] - _value(relation.right, columns)[0]
+    gap = np.abs(difference) if relation.op == "==" else _sign(relation.op) * difference
+    return gap - float(relation.tolerance)
+
+
 def _sign(op: str) -> int:
     return 1 if op in ("<=", "<") else -1
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tmlang.backends.contract import Candidates, Job
 from tmlang.backends.inward import rounded
 from tmlang.backends.native.arguments import whole
+from tmlang.backends.native.coupled import broken, mended
 from tmlang.backends.native.hunt import Hunt
 from tmlang.backends.native.losses import margin
 from tmlang.backends.threatset import ThreatSet
@@ -33,6 +34,8 @@ _DRAWS = 3
 """Proposals at a uniform place of the range."""
 _COORDINATES = 48
 """Coordinates that are tried in one round; of more a random choice."""
+_WAYS = 3
+"""Ways to bring a proposal that breaks a relation back into it."""
 _EXCHANGES = 6
 """Coordinates that give way, one at a time, where no change of one alone is better."""
 
@@ -117,8 +120,27 @@ def _proposals(
             owners.append(np.full(len(tried), i))
     of = np.concatenate(owners)
     values = rounded(sets, np.concatenate(found), start[of].astype(np.float64))
+    if sets.space.relations:
+        values, of = _with_others(sets, x, values, of, draws)
     keep = sets.rows(of).inside(values.reshape(-1, *sets.space.shape)) & (values != x[of]).any(axis=1)
     return values[keep], of[keep]
+
+
+def _with_others(
+    sets: ThreatSet, x: Values, values: Values, of: NDArray[np.intp], draws: list[np.random.Generator]
+) -> tuple[Values, NDArray[np.intp]]:
+    """``values`` (n, size) and whose they are; in place of those that break a relation others that have more features
+    moved, a few ways each."""
+    wrong = broken(sets, values)
+    rows = np.repeat(np.flatnonzero(wrong), _WAYS)
+    order = np.array([source.permutation(x.shape[1]) for source in draws]).reshape(len(draws), -1)
+    priority = (order[of[rows]] + np.tile(np.arange(_WAYS), int(wrong.sum()))[:, None]) % x.shape[1]
+    near = sets.rows(of[rows])
+    moved = mended(near, values[rows], values[rows] != x[of[rows]], priority.astype(np.float64))
+    moved = rounded(sets, moved, near.originals.reshape(moved.shape).astype(np.float64))
+    values, of = np.concatenate([values[~wrong], moved]), np.concatenate([of[~wrong], of[rows]])
+    ascending = np.argsort(of, kind="stable")
+    return values[ascending], of[ascending]
 
 
 def _giving_way(

@@ -12,6 +12,7 @@ from tmlang.backends.contract import Candidates, Job
 from tmlang.backends.inward import rounded
 from tmlang.backends.membership import Ball, CountBall, PatchBall
 from tmlang.backends.native.arguments import whole
+from tmlang.backends.native.coupled import broken, mended
 from tmlang.backends.native.hunt import Hunt
 from tmlang.backends.threatset import ThreatSet
 
@@ -65,7 +66,8 @@ def drawn(sets: ThreatSet, sources: list[np.random.Generator]) -> Values:
     left = np.arange(len(sets))
     for _ in range(_TRIES):
         here = sets.rows(left)
-        tried = _rounded(here, _from_boxes(here, branch[left], [sources[i] for i in left]))
+        own = [sources[i] for i in left]
+        tried = _rounded(here, _obeying(here, _from_boxes(here, branch[left], own), own))
         inside = here.inside_branches(tried)[branch[left], np.arange(len(left))]
         result[left[inside]] = tried[inside]
         left = left[~inside]
@@ -74,6 +76,16 @@ def drawn(sets: ThreatSet, sources: list[np.random.Generator]) -> Values:
     moved = np.stack([_from_ball(sets.rows([int(i)]), int(branch[i]), sources[i]) for i in left])
     result[left] = sets.rows(left).project(moved.reshape(-1, *sets.space.shape)).x
     return result
+
+
+def _obeying(sets: ThreatSet, x: Values, sources: list[np.random.Generator]) -> Values:
+    """``x`` (N, size) with a feature drawn for each relation, which gives way until it holds."""
+    if not sets.space.relations:
+        return x
+    snapped = _rounded(sets, x).reshape(x.shape)
+    order = np.stack([source.permutation(x.shape[1]) for source in sources]).astype(np.float64)
+    wrong = broken(sets, snapped)
+    return np.where(wrong[:, None], mended(sets, snapped, np.zeros(x.shape, np.bool_), order), x)
 
 
 def _rounded(sets: ThreatSet, moved: Values) -> Values:
