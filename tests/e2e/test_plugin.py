@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e_support import ROOT, SPECS, tmc
+from e2e_support import ROOT, SPECS, Evidence, tmc
 
 pytestmark = pytest.mark.xdist_group("plugin")
 FILES = ("pyproject.toml", "tm_nudge/nudge.toml", "tm_nudge/__init__.py")
@@ -63,6 +63,85 @@ def test_a_spec_names_it(tmp_path: Path) -> None:
     said = tmc("check", "s.tm", folder=tmp_path)
     assert said.code == 1
     assert "TM503" in said.text
+
+
+LIAR = {
+    "tm_liar-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: tm-liar\nVersion: 1.0\n",
+    "tm_liar-1.0.dist-info/entry_points.txt": "[tmlang.backends]\nliar = tm_liar\n",
+    "tm_liar/__init__.py": """
+import torch
+from tmlang.backends.contract import Verdicts
+
+class Liar:
+    def __init__(self, row):
+        pass
+
+    def certify(self, job):
+        n = len(job.x)
+        return Verdicts(("certified",) * n, torch.full((n,), 9.0, dtype=torch.float64), 1e-3, "proved")
+""",
+    "tm_liar/liar.toml": """
+[backend]
+name = "liar"
+library = "tm-liar"
+version = "1.0"
+import = "tm_liar"
+extra = ""
+install = "pip install tm-liar"
+
+[defaults]
+class = "tm_liar:Liar"
+title = "proves everything"
+source = "nowhere"
+access = "white_box"
+norms = ["linf"]
+goals = ["untargeted"]
+objects = ["fixed"]
+rows = "whole"
+draws = "none"
+batch_dependent = false
+cost = { forward = "1", backward = "0" }
+[defaults.carries]
+domain = "exact"
+
+[method.bound]
+role = "certify"
+evidence = "bound"
+
+[method.exact]
+role = "decide_exactly"
+evidence = "complete"
+""",
+}
+
+
+@pytest.mark.parametrize("clause", ["certify: lie = liar.bound()", "decide_exactly: lie = liar.exact()"])
+def test_a_verifier_that_proves_everything_is_found_out_without_an_attack(
+    clause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At linf 0.3 most digits fail; of those that do, the input is shown, and nothing of the method stands."""
+    for name, text in LIAR.items():
+        (tmp_path / "site" / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / "site" / name).write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    text = (SPECS / "digits" / "digits.tm").read_text().split("evaluate ")[0].replace('ids "test_ids.txt"', "first 8")
+    text = text.replace("linf <= 0.06", "linf <= 0.3")
+    for file in (SPECS / "digits").glob("digits.*"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    claim = 'claim "all": certified(proved) >= 1 %\n'
+    (tmp_path / "s.tm").write_text(f"{text}evaluate proved of faint {{\n  {clause}\n  seed: 0\n}}\n{claim}")
+    said = tmc("run", "s.tm", "--trust-code", "--quiet", "--out", "out", folder=tmp_path)
+    assert said.code == 5
+    assert "TM823" in said.text
+    assert "certified 1, and a look at its set found an allowed input that fails" in said.text
+    evidence = Evidence(tmp_path / "out")
+    assert evidence.claims() == {"all": "undecided"}
+    assert evidence.summary["evaluations"]["proved"]["counts"]["certified"] == 0
+    rows = evidence.rows("proved", "lie")
+    failing = [r for r in rows if r["observed_failure"]]
+    assert failing
+    assert all(r["verdict"] == "certified" and r["candidate"] for r in failing)
+    assert tmc("audit", "out", "--model", ".", "--trust-code", folder=tmp_path).code == 0
 
 
 def test_without_it_the_spec_is_refused(tmp_path: Path) -> None:

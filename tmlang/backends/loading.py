@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from typing import cast
 
 from tmlang.backends.contract import BackendMissing, BackendRefusal, Certifier, Corruption, Search
-from tmlang.plan.capability import Capabilities
+from tmlang.plan.capability import Capabilities, Method
 
 
 def load(backend: str, method: str, capabilities: Capabilities | None = None) -> Search | Certifier | Corruption:
-    """The adapter of ``backend.method``, made with its manifest row.
+    """The adapter of ``backend.method``, made with its manifest row; a prover of another package is doubted.
 
     Raises :class:`BackendMissing` (``args[0]`` is the extra to install) when the library is not importable, and
     :class:`BackendRefusal` when there is no such method, it is only described, or its module cannot be imported.
     """
-    found = (capabilities or Capabilities()).backend(backend)
+    known = capabilities or Capabilities()
+    found = known.backend(backend)
     row = found.method(method) if found else None
     if found is None or row is None:
         raise BackendRefusal(f"there is no backend method {backend}.{method}")
@@ -28,4 +30,12 @@ def load(backend: str, method: str, capabilities: Capabilities | None = None) ->
         adapter: Search | Certifier | Corruption = getattr(importlib.import_module(module), name)(row)
     except (ImportError, AttributeError, TypeError) as error:
         raise BackendRefusal(f"{row.implementation} of {row.path} cannot be loaded: {error}") from error
+    if backend not in known.names and row.evidence in ("bound", "complete"):
+        return _doubted(cast(Certifier, adapter), row)
     return adapter
+
+
+def _doubted(adapter: Certifier, row: Method) -> Certifier:
+    from tmlang.backends.doubted import Doubted
+
+    return Doubted(adapter, row)

@@ -206,9 +206,10 @@ class _Runner:
         for evaluation in self.plan.evaluations:
             for c in columns[evaluation.name].contradictions:
                 if not c.within_gap:
+                    finder = "a look at its set" if c.witness == c.certifier else c.witness
                     yield Diagnostic(
                         "TM823",
-                        f"{c.method} certified {c.unit}, and {c.witness} found an allowed input that fails",
+                        f"{c.method} certified {c.unit}, and {finder} found an allowed input that fails",
                         next(s.origin for s in evaluation.stages if s.label == c.certifier),
                         notes=(f"every certificate of {c.method} in this run is void",),
                         help="the bundle holds the input; report it to the authors of the method",

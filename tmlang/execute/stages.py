@@ -238,10 +238,11 @@ class StageRun:
         return Batch(tuple(rows), tuple(keeps))
 
     def _verdict(self, row: Record, facts: Facts, verdicts: Verdicts, k: int) -> Record:
-        """``row`` with the prover's verdict; a counterexample that does not replay leaves ``unknown``."""
+        """``row`` with the prover's verdict; a counterexample that does not replay leaves ``unknown``. A certificate
+        beside a failing input stays one, for all to see that it is contradicted."""
         verdict = verdicts.verdict[k]
         message = verdicts.messages[k] if verdicts.messages else None
-        if facts.is_witness:
+        if facts.is_witness and verdict != "certified":
             verdict = "broken"
         elif verdict == "broken":
             verdict, message = "unknown", "the counterexample does not replay under the reference evaluator"
