@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import pytest
 from plan_support import MANIFEST, THREAT, call, program, stage
 
 from tmlang.meaning.threats import Nature, Patch
@@ -40,13 +42,21 @@ def test_each_stage_that_cannot_run_is_told_with_its_reason(tmp_path: Path) -> N
     assert "here.solve" in told[2].message
 
 
-def test_what_a_method_carries_and_cannot_run_yet_is_told() -> None:
-    """Draws of nature go through the checker and the planner with native.patch_pgd, and stop before the run."""
-    allow, nature = Patch("rectangle", 2, 2), Nature((("place", Fraction(0), Fraction(6), "px"),), 10)
-    for drawn, codes in ((nature, ["TM513"]), (None, [])):
-        made = program(stage(call("native.patch_pgd")), subjects=(replace(THREAT, allow=allow, nature=drawn),))
-        plan, found = lower(made, Capabilities())
-        assert plan is not None, found
-        told = unavailable(plan, Capabilities())
-        assert [d.code for d in told] == codes
-        assert all("native.patch_pgd under draws of nature" in d.message for d in told)
+@pytest.mark.parametrize(
+    ("parts", "interpolate", "codes"),
+    [("place", None, []), ("place rotate", None, ["TM830"]), ("rotate", "nearest", []), ("brightness", None, [])],
+)
+def test_a_patch_that_nature_moves_between_pixels_is_drawn_as_the_spec_says(
+    parts: str, interpolate: Any, codes: Any
+) -> None:
+    """Whole places and values need no word; a turn without one has two readings, and both are told."""
+    drawn = Nature(tuple((part, Fraction(0), Fraction(6), None) for part in parts.split()), 10, interpolate)
+    threat = replace(THREAT, allow=Patch("rectangle", 2, 2), nature=drawn)
+    plan, found = lower(program(stage(call("native.patch_pgd")), subjects=(threat,)), Capabilities())
+    assert plan is not None, found
+    told = unavailable(plan, Capabilities())
+    assert [d.code for d in told] == codes
+    for diagnostic in told:
+        assert "rotate" in diagnostic.message
+        assert [note.partition(":")[0] for note in diagnostic.notes] == ["interpolate nearest", "interpolate bilinear"]
+        assert "draws 10 interpolate" in (diagnostic.help or "")

@@ -74,6 +74,7 @@ def test_what_did_not_finish_is_open_in_the_draws_that_do_not_fail_yet() -> None
     assert share(found, "survival") == (0, 12, F(0), F(10, 12))
     assert [g.units for g in found.get("survival").gaps] == [6, 4]
     assert found.counts.unfinished == 2
+    assert found.get("survival").interval is None
 
 
 def test_a_candidate_beyond_the_declared_access_fails_nobody() -> None:

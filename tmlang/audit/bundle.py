@@ -121,17 +121,21 @@ class Bundle:
         space: str,
         indices: bool = False,
         theta: NDArray[np.float64] | None = None,
+        draws: NDArray[np.float64] | None = None,
+        picture: NDArray[Any] | None = None,
     ) -> tuple[str, ...]:
         """Commit candidates (N, *shape) beside their originals; gives the N references for ``Record.candidate``.
 
         ``indices``: a lattice space's integer indices instead of values. ``theta``: (N, p), the parameters that make
-        each candidate under a transform.
+        each candidate under a transform. ``draws`` (N, draws, p) and ``picture`` (N, *shape): what nature drew around
+        each, and what it made of it in one draw, in the same kind as the candidates.
         """
         if x.shape != originals.shape:
             raise ValueError(f"{x.shape} candidates and {originals.shape} originals")
         name = self._next("candidates", "safetensors")
         stored = {"space": space, "stored": "indices" if indices else "values"}
-        made = {} if theta is None else {"theta": theta}
+        beside = {"theta": theta, "draws": draws, "picture": picture}
+        made = {key: array for key, array in beside.items() if array is not None}
         self.add_bytes(name, tensorfile.write({"x": x, "original": originals, **made}, stored))
         return tuple(f"{name}#{row}" for row in range(len(x)))
 
@@ -238,6 +242,11 @@ class Bundle:
         file, i = self._row(reference, self.candidates)
         return tuple(file.tensors["theta"][i].tolist()) if "theta" in file.tensors else None
 
+    def nature(self, reference: str) -> tuple[NDArray[np.float64], NDArray[Any]] | None:
+        """(draws, p) that nature drew around a candidate, and the picture of one draw; ``None`` without any."""
+        file, i = self._row(reference, self.candidates)
+        return (file.tensors["draws"][i], file.tensors["picture"][i]) if "draws" in file.tensors else None
+
     def outputs(self, reference: str) -> OutputBounds:
         """The bounds of a ``Record.outputs`` reference."""
         file, i = self._row(reference, self.output_file)
@@ -255,13 +264,15 @@ class Bundle:
         return file, int(row)
 
     def candidates(self, name: str) -> tensorfile.TensorFile:
-        """A file of candidates: ``x`` and ``original`` of one shape, under a transform ``theta`` (N, p) beside them;
-        ``space`` and ``stored`` in its metadata."""
+        """A file of candidates: ``x`` and ``original`` of one shape, beside them ``theta`` (N, p) under a transform and
+        ``draws`` (N, draws, p) and ``picture`` where nature draws; ``space`` and ``stored`` in its metadata."""
         try:
             file = tensorfile.read(self.read_bytes(name))
         except tensorfile.TensorFileError as error:
             raise stop("TM842", f"`{name}` is not read: {error}") from error
-        if file.tensors.keys() - {"theta"} != {"x", "original"} or file.metadata.keys() != {"space", "stored"}:
+        others = file.tensors.keys() - {"theta"}
+        known = others in ({"x", "original"}, {"x", "original", "draws", "picture"})
+        if not known or file.metadata.keys() != {"space", "stored"}:
             raise stop("TM842", f"`{name}` holds something else than candidates and their originals")
         x, original = file.tensors["x"], file.tensors["original"]
         if x.shape != original.shape or x.dtype != original.dtype or x.ndim < 2:
@@ -269,6 +280,11 @@ class Bundle:
         theta = file.tensors.get("theta")
         if theta is not None and (theta.ndim != 2 or len(theta) != len(x) or theta.dtype != np.float64):
             raise stop("TM842", f"`{name}`: the parameters are no numbers beside each candidate")
+        if "draws" in others:
+            draws, picture = file.tensors["draws"], file.tensors["picture"]
+            alike = picture.shape == x.shape and picture.dtype == x.dtype
+            if not alike or draws.ndim != 3 or len(draws) != len(x) or draws.dtype != np.float64:
+                raise stop("TM842", f"`{name}`: what nature drew is no numbers and a picture beside each candidate")
         return file
 
     def output_file(self, name: str) -> tensorfile.TensorFile:

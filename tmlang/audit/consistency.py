@@ -37,11 +37,13 @@ def row_faults(plan: Json, rows: Sequence[Record]) -> Iterator[str]:
         where = f"{name}, {unit}"
         yield from (f"{where}: {fault}" for fault in _unit_faults(evaluation, of_unit))
         if subject["is"] == "Threat":
-            faults = (f for row in of_unit for f in _threat_faults(subject, row, bases[name], random=random))
-            yield from (f"{where}: {fault}" for fault in faults)
-            drawn = (f for r in of_unit for f in trial_faults(subject, r, clean=_label(evaluation, r) == "clean"))
-            yield from (f"{where}: {fault}" for fault in drawn)
-            attacked = [] if random else [r for r in of_unit if _label(evaluation, r) != "clean"]
+            for row in of_unit:
+                clean = _label(evaluation, row) == "clean"
+                drawn = _drawn(subject, row, random=random, clean=clean)
+                yield from (f"{where}: {fault}" for fault in _threat_faults(subject, row, bases[name], drawn=drawn))
+                yield from (f"{where}: {fault}" for fault in trial_faults(subject, row, clean=clean))
+            judged = random or subject["nature"] is not None
+            attacked = [] if judged else [r for r in of_unit if _label(evaluation, r) != "clean"]
             yield from (f"{where}: {fault}" for row in attacked for fault in _flag_faults(row))
             yield from (f"{where}: {fault}" for fault in _query_faults(evaluation, subject, of_unit))
         elif subject["is"] == "Shift":
@@ -87,13 +89,18 @@ def _unit_faults(evaluation: Json, rows: Sequence[Record]) -> Iterator[str]:
             yield f"`{label}` has repeat {row.repeat} of {evaluation['repeats']}"
 
 
-def _threat_faults(subject: Json, row: Record, base: int, *, random: bool) -> Iterator[str]:
+def _drawn(subject: Json, row: Record, *, random: bool, clean: bool) -> bool:
+    """Whether a row is judged by draws: of a random object, or of nature around a candidate (or an original)."""
+    return random or (subject["nature"] is not None and (not clean or row.outcomes is not None))
+
+
+def _threat_faults(subject: Json, row: Record, base: int, *, drawn: bool) -> Iterator[str]:
     """Failure follows from decision, label, target and the rejection rule; nothing fails outside the set."""
-    if not random and row.clean != "cu" and row.label >= 0:
+    if not drawn and row.clean != "cu" and row.label >= 0:
         expected = {row.label: "cc", -1: "cr"}.get(-2 if row.clean_decision is None else row.clean_decision, "cw")
         if row.clean != expected:
             yield f"a clean decision {row.clean_decision} for label {row.label} is called {row.clean}"
-    if not random and row.verdict in (None, "broken"):
+    if not drawn and row.verdict in (None, "broken"):
         yield from _margin_faults(row)
     if (row.status, row.within_scope) in (("valid", False), ("invalid", True), ("valid", None)):
         yield f"status {row.status} with within_scope {row.within_scope}"
@@ -102,7 +109,7 @@ def _threat_faults(subject: Json, row: Record, base: int, *, random: bool) -> It
     if row.status != "valid" or row.within_scope is not True or row.clean != "cc":
         yield f"a failure is told of a {row.status} candidate of a {row.clean} unit"
         return
-    if random:
+    if drawn:
         if row.observed_failure and not confirmed(subject["success"], row, base):
             yield f"{row.errors} failures in {row.draws} draws confirm nothing at the stated level"
         return

@@ -174,8 +174,9 @@ def _share(name: str, right: Sequence[Draws], k: Counts, threat: Threat, *, surv
     failing, open_ = (sum(sum(d is state for d in of_unit) for of_unit in right) for state in (True, None))
     unknown = k.cu * draws
     gaps = Gap("draws that an unfinished attack leaves open", open_), Gap("draws without a clean decision", unknown)
-    done = len(right) * draws - open_
-    limits = _limits(failing, done)
+    closed = [of_unit for of_unit in right if None not in of_unit]
+    done = len(closed) * draws
+    limits = _limits(sum(sum(map(bool, of_unit)) for of_unit in closed), done)
     if not surviving:
         high = failing + open_ + unknown
         return replace(column(name, failing, high, (k.cc + k.cu) * draws, *gaps, note=NOTE), interval=limits)
@@ -183,7 +184,7 @@ def _share(name: str, right: Sequence[Draws], k: Counts, threat: Threat, *, surv
     if limits is not None:
         scale = done / (done + lost)
         limits = (1 - limits[1]) * scale, (1 - limits[0]) * scale
-    low, high = done - failing, (k.cc + k.cu) * draws - failing
+    low, high = len(right) * draws - open_ - failing, (k.cc + k.cu) * draws - failing
     return replace(column(name, low, high, k.denominator * draws, *gaps, note=NOTE), interval=limits)
 
 

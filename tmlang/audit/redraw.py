@@ -138,7 +138,8 @@ def limit_faults(r: Recount, told: Mapping[str, Json], tails: Callable[..., str 
             failing, done, rest = column["numerator"], column["denominator"], 0
         else:
             cells = _Cells(r, labels if name == "survival" else [name.partition(":")[2]])
-            failing, done = len(cells.fell), n * s["cc"] - len(cells.open)
+            waiting = {u for u, _ in cells.open}
+            failing, done = sum(u not in waiting for u, _ in cells.fell), n * (s["cc"] - len(waiting))
             rest = lost if name == "survival" else 0
         limits = column["interval"]
         if limits is None or not done:

@@ -85,9 +85,10 @@ def broken_rules(
         limits = (Relation(Ref(f), op, Num(v), text=f"of {f}") for f, op, v in subject.given)  # type: ignore[arg-type]
         return faults + [f"limit {limit.text}" for limit in limits if not _obeys(limit, named)]
     faults += [f"mask at {_label(space, i)}" for i in _frozen_moves(space, subject.mutable, original, candidate)]
-    if subject.allow is not None and not allows(
-        space, subject.allow, original, candidate, shared_out(subject.allow, theta)
-    ):
+    allow = subject.allow
+    if isinstance(allow, Patch) and subject.nature and any(part == "place" for part, *_ in subject.nature.parts):
+        allow = replace(allow, at=(0, 0))  # where a patch is handed in that nature places
+    if allow is not None and not allows(space, allow, original, candidate, shared_out(allow, theta)):
         faults.append("ball")
     return faults
 

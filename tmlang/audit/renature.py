@@ -12,7 +12,9 @@ from hashlib import sha256
 
 import numpy as np
 
-from tmlang.audit.remeasure import under
+from tmlang.audit.bundle import Bundle
+from tmlang.audit.record import Record
+from tmlang.audit.remeasure import exact_values, under
 from tmlang.audit.retransform import Point, backward, is_nearest, taps
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Nature, Patch, Threat
@@ -43,6 +45,34 @@ def drawn(nature: Nature, seed: int) -> list[list[float]]:
             numbers.append(value.numerator / value.denominator)
         found.append(numbers)
     return found
+
+
+def nature_faults(
+    bundle: Bundle, space: Space, subject: Threat, row: Record, original: Point, point: Point
+) -> Iterator[str]:
+    """What nature is told to have drawn around a saved input, or made of it, otherwise than from the seed of its draws.
+    The picture is that of the first failing draw, or of the first where none fails."""
+    if subject.nature is None or row.outcomes is None or row.draw_seed is None:
+        return
+    assert row.candidate is not None
+    found = bundle.nature(row.candidate)
+    if found is None:
+        yield "draws of nature are judged, and not told"
+        return
+    draws, picture = found
+    mine = drawn(subject.nature, row.draw_seed)
+    if draws.tolist() != mine:
+        yield "what nature is told to have drawn is not what comes of the seed of the draws"
+        return
+    indices = bundle.candidate(row.candidate)[2]
+    try:
+        shown = exact_values(space, picture, indices=indices)
+    except ValueError as fault:
+        yield f"the picture of a draw is told, and {fault}"
+        return
+    at = max(0, row.outcomes.find("1"))
+    if not makes(space, subject, original, point, mine[at], shown):
+        yield f"the picture of draw {at + 1} is not what nature makes of the input there"
 
 
 def makes(space: Space, threat: Threat, original: Point, point: Point, theta: Sequence[float], picture: Point) -> bool:

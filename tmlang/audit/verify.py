@@ -31,6 +31,7 @@ from tmlang.audit.rejudge import (
     status,
 )
 from tmlang.audit.remeasure import CannotMeasure, branches_around, broken_rules, distance, exact_values, squared
+from tmlang.audit.renature import nature_faults
 from tmlang.audit.review import REVIEW, review_faults, review_of
 from tmlang.audit.sharing import Pair, is_one_perturbation
 from tmlang.audit.summary import form_fault, summary
@@ -281,7 +282,8 @@ def _shared(bundle: Bundle, plan: Plan, rows: Sequence[Record], found: Audit) ->
         space = plan.space(plan.model(subject.model).space)
         pairs: list[Pair] = []
         for row in rows:
-            if row.evaluation == evaluation.name and row.observed_failure and row.candidate is not None:
+            counted = row.observed_failure or (row.outcomes is not None and row.status == "valid")
+            if row.evaluation == evaluation.name and counted and row.candidate is not None:
                 try:
                     stored, original, indices = bundle.candidate(row.candidate)
                     start = exact_values(space, original, indices=indices)
@@ -305,6 +307,8 @@ def _measure(bundle: Bundle, plan: Plan, subject: Threat | Property, row: Record
             yield f"told as inside its set, and {fault}"
         return
     yield from seed_faults(plan, space, row, stored, indices=indices)
+    if isinstance(subject, Threat):
+        yield from nature_faults(bundle, space, subject, row, start, point)
     broken = broken_rules(space, subject, start, point, bundle.parameters(row.candidate))
     if row.within_scope is not None and row.within_scope == bool(broken):
         yield f"told as within_scope {row.within_scope}, and " + (

@@ -15,8 +15,8 @@ value of the space.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import floor
@@ -29,7 +29,7 @@ from tmlang.backends.allowed import stamped
 from tmlang.backends.domain import Domain, Indices, Values
 from tmlang.backends.resampling import VALUES, Exact, Resampling, doubles, resample, settled, transformed
 from tmlang.base.seeds import derive
-from tmlang.meaning.threats import Nature, Patch
+from tmlang.meaning.threats import Allowed, Both, Either, Nature, Patch, Threat, transforms
 
 Tensor = torch.Tensor
 Parameters = NDArray[np.float64]
@@ -40,6 +40,36 @@ _ROWS = 128
 """Pictures that are made together."""
 
 
+def laid(threat: Threat) -> Threat:
+    """The threat with a patch that nature places in the upper left corner, where it is handed in."""
+    if not _places(threat) or not isinstance(threat.allow, Patch):
+        return threat
+    return replace(threat, allow=replace(threat.allow, at=(0, 0)))
+
+
+def not_drawn(threat: Threat) -> Iterator[tuple[str, bool]]:
+    """What of nature is not followed, each with whether the threat asks for it."""
+    nature, allow = threat.nature, threat.allow
+    alone = isinstance(allow, Patch)
+    roams = isinstance(allow, Patch) and allow.at is None and not _places(threat)
+    yield "draws of nature around transforms", nature is not None and bool(transforms(allow))
+    yield "draws of nature around a patch among other sets", nature is not None and not alone and _has_patch(allow)
+    yield "draws of nature around a patch that the attacker places anywhere", nature is not None and roams
+    yield "a patch that nature places where a part is frozen", _places(threat) and threat.mutable.kind != "all"
+    yield "the nearest input under draws of nature", nature is not None and threat.minimize is not None
+    yield "draws of nature around candidates of other models", nature is not None and threat.access.level == "transfer"
+
+
+def _places(threat: Threat) -> bool:
+    return threat.nature is not None and any(part == "place" for part, *_ in threat.nature.parts)
+
+
+def _has_patch(allow: Allowed | None) -> bool:
+    if isinstance(allow, (Both, Either)):
+        return any(map(_has_patch, allow.parts))
+    return isinstance(allow, Patch)
+
+
 @dataclass(frozen=True, eq=False)
 class Scene:
     """``nature`` over the pictures of ``domain``; ``patch``: what it acts on, ``None`` for the whole picture."""
@@ -47,6 +77,12 @@ class Scene:
     nature: Nature
     domain: Domain
     patch: Patch | None = None
+
+    @classmethod
+    def of(cls, threat: Threat, domain: Domain) -> Scene | None:
+        """What nature does under a threat; ``None`` where it draws nothing."""
+        patch = threat.allow if isinstance(threat.allow, Patch) else None
+        return cls(threat.nature, domain, patch) if threat.nature is not None else None
 
     @cached_property
     def names(self) -> tuple[tuple[str, str], ...]:

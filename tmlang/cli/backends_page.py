@@ -90,7 +90,6 @@ def _facts(method: Method) -> list[str]:
     if method.steps is not None:
         facts.append(f"* sees through the steps {', '.join(method.steps) or 'none'}")
     facts += [f"* carries {how}: {', '.join(keys)}" for how, keys in _grouped(method.carries).items()]
-    facts += [f"* {feature} can be checked and planned, not run yet" for feature in method.planned]
     for norm, carries in method.carries_in.items():
         facts += [f"* carries {how} in {norm}: {', '.join(keys)}" for how, keys in _grouped(carries).items()]
     facts += [f"* cannot {key}: {r.because} ({_BY[r.by]})" for key, r in method.refused.items()]

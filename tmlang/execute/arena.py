@@ -9,7 +9,9 @@ import numpy as np
 import torch
 
 from tmlang.audit.record import Record
+from tmlang.backends.domain import Domain
 from tmlang.backends.failure import Failure
+from tmlang.backends.nature import Scene, laid, not_drawn
 from tmlang.backends.threatset import ThreatSet
 from tmlang.diagnostics.model import Diagnostic, has_errors
 from tmlang.diagnostics.stop import stop
@@ -61,7 +63,7 @@ class Arena:
     def confirmed(self) -> Confirmed:
         """F of a random object over all units."""
         assert self.confirmation is not None
-        return Confirmed(Failure.of(self.sets, self.y, self.target), self.confirmation)
+        return Confirmed(Failure.of(self.sets, self.y, self.target), self.confirmation, self.x)
 
     def targets(self) -> Targets:
         """(example, class) for every unit that has a target."""
@@ -102,7 +104,7 @@ def carried(subject: Subject, evaluation: EvaluationPlan) -> Threat:
     single = threat.success is not None and threat.success.kind == "single_draw"
     denied = threat.rejected is not None and threat.rejected.kind == "denied"
     for what, present in (
-        ("draws of nature", threat.nature is not None),
+        *not_drawn(threat),
         ("the nearest input that fails in a single draw", single and threat.minimize is not None),
         ("denials in single draws", single and denied),
     ):
@@ -134,11 +136,12 @@ def make_arena(evaluation: EvaluationPlan, world: World) -> tuple[Arena | None, 
     if has_errors(found):
         return None, found
     space = world.plan.space(attacked.model.space)
-    sets = ThreatSet.build(space, threat, data.x, ids=data.ids, mask=world.mask(threat, data.rows, data.total))
-    confirmation = _confirmation(evaluation, threat, attacked, data)
+    sets = ThreatSet.build(space, laid(threat), data.x, ids=data.ids, mask=world.mask(threat, data.rows, data.total))
+    confirmation = _confirmation(evaluation, threat, attacked, data, sets.domain)
     vote = Vote.of(attacked.evaluator, evaluation)
     name = evaluation.name if confirmation or vote else ""
-    passed = world.once(("clean", *key, name), lambda: clean_pass(attacked, data, confirmation, vote))
+    before = confirmation and confirmation.before(random=attacked.model.random.kind == "per_request")
+    passed = world.once(("clean", *key, name), lambda: clean_pass(attacked, data, before, vote))
     units = make_units(threat, attacked, data, passed)
     arena = _aligned(evaluation, threat, attacked, units, sets, data, world, passed.seconds)
     arena.confirmation = confirmation
@@ -160,7 +163,7 @@ def _property_arena(
 
 
 def _confirmation(
-    evaluation: EvaluationPlan, threat: Threat, attacked: Attacked, data: LoadedData
+    evaluation: EvaluationPlan, threat: Threat, attacked: Attacked, data: LoadedData, domain: Domain
 ) -> Confirmation | None:
     """How an evaluation confirms failures of a random object. The error is shared by the clean test and one candidate
     per attack and repeat of every unit."""
@@ -169,7 +172,7 @@ def _confirmation(
     attacks = sum(s.role == "attack" for s in evaluation.stages) * evaluation.repeats
     targets = len(attacked.model.classes) - 1 if threat.goal.kind == "each" else 1
     family = (1 + attacks * max(1, len(threat.access.surrogates))) * len(data.ids) * targets
-    return Confirmation.of(attacked.evaluator, threat, family, evaluation.seed or 0)
+    return Confirmation.of(attacked.evaluator, threat, family, evaluation.seed or 0, Scene.of(threat, domain))
 
 
 def _probed(threat: Threat, attacked: Attacked, data: LoadedData, world: World, gradients: bool) -> list[Diagnostic]:

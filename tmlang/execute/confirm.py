@@ -9,22 +9,30 @@ evaluation hold jointly. Under ``single draw`` the share of failing draws is an 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from hashlib import sha256
 from math import comb
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from tmlang.audit.record import REJECTED
 from tmlang.backends.decision import NO_DECISION
 from tmlang.backends.failure import Failure
+from tmlang.backends.nature import Scene
+from tmlang.base.seeds import derive
 from tmlang.diagnostics.stop import stop
 from tmlang.execute.evaluator import Evaluator
-from tmlang.base.seeds import derive
 from tmlang.meaning.threats import Success, Threat
 
 Tensor = torch.Tensor
+
+_TOGETHER = 64
+"""Pictures that are made together."""
 
 
 def least_failures(draws: int, threshold: Fraction, level: Fraction) -> int | None:
@@ -68,20 +76,37 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Confirmation:
-    """Fresh draws of an object, or of the world around it: ``draws`` of each input, from the evaluation's ``seed``.
+class Drawn:
+    """What nature drew in the trial of one input: ``parameters`` (draws, p), and the ``picture`` (*shape) of a draw."""
 
-    ``needed``: the failures that confirm, ``None`` where no threshold is tested (``single draw``).
+    parameters: NDArray[np.float64]
+    picture: NDArray[Any]
+
+
+def shown_draw(outcomes: Sequence[bool]) -> int:
+    """The first failing draw, or the first where none fails."""
+    return list(outcomes).index(True) if any(outcomes) else 0
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """Fresh draws of an object, and of the world around it: ``draws`` of each input, from the evaluation's ``seed``.
+
+    ``needed``: the failures that confirm, ``None`` where no threshold is tested (``single draw``). ``scene``: what
+    nature makes of an input before the object sees it.
     """
 
     evaluator: Evaluator
     draws: int
     needed: int | None
     seed: int
+    scene: Scene | None = None
     _seen: dict[bytes, tuple[int, Tensor]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, evaluator: Evaluator, threat: Threat, family: int, seed: int) -> Confirmation:
+    def of(
+        cls, evaluator: Evaluator, threat: Threat, family: int, seed: int, scene: Scene | None = None
+    ) -> Confirmation:
         """``family``: how many tests share the error of the evaluation. Raises TM827 when the draws of ``threat``
         cannot confirm anything."""
         success = threat.success
@@ -93,19 +118,50 @@ class Confirmation:
             needed = least_failures(success.draws, success.threshold, level)
             if needed is None:
                 raise _too_few(threat, success, level, family)
-        return cls(evaluator, success.draws, needed, seed)
+        return cls(evaluator, success.draws, needed, seed, scene)
 
-    def decisions(self, row: Tensor) -> tuple[int, Tensor]:
-        """The seed, and the decisions (draws,) on one input (*shape); the same for the same input."""
+    def before(self, *, random: bool) -> Confirmation | None:
+        """How originals are judged: nature does nothing to a picture without the patch, and a fixed object is then
+        asked once."""
+        if self.scene is None or self.scene.patch is None:
+            return self
+        return replace(self, scene=None, _seen={}) if random else None
+
+    def decisions(self, row: Tensor, original: Tensor) -> tuple[int, Tensor]:
+        """The seed, and the decisions (draws,) on one input (*shape) that is handed in for an original; the same for
+        the same input."""
         key = (row.contiguous().numpy() + row.numpy().dtype.type(0)).tobytes()  # there is one zero
+        seed = derive(self.seed, "confirm", sha256(key).hexdigest())
+        if self.scene is not None and self.scene.patch is not None:
+            key += original.contiguous().numpy().tobytes()
         if key not in self._seen:
-            seed = derive(self.seed, "confirm", sha256(key).hexdigest())
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
                 self.evaluator.deployed.reseed(seed)
-                draws = [self.evaluator.decide(row[None]) for _ in range(self.draws)]
+                draws = [self.evaluator.decide(x) for x in self._pictures(row, original, seed)]
             self._seen[key] = seed, torch.cat(draws)
         return self._seen[key]
+
+    def _pictures(self, row: Tensor, original: Tensor, seed: int) -> Iterator[Tensor]:
+        """What the object sees in each draw: (1, *shape)."""
+        if self.scene is None:
+            yield from (row[None] for _ in range(self.draws))
+            return
+        theta = self.scene.draw(seed, 0, self.draws)
+        for start in range(0, self.draws, _TOGETHER):
+            some = theta[start : start + _TOGETHER]
+            x, x0 = (np.repeat(a.numpy().reshape(1, -1), len(some), axis=0) for a in (row, original))
+            made = torch.from_numpy(self.scene.made(x, x0, some)).to(row.dtype)
+            yield from made.reshape(len(some), 1, *row.shape)
+
+    def drawn(self, row: Tensor, original: Tensor, trial: Trial) -> Drawn | None:
+        """What nature drew in a trial, and the picture of its first failing draw (of the first, where none fails)."""
+        if self.scene is None:
+            return None
+        theta = self.scene.draw(trial.seed, 0, self.draws)
+        k = shown_draw(trial.outcomes)
+        x, x0 = (a.numpy().reshape(1, -1) for a in (row, original))
+        return Drawn(theta, self.scene.made(x, x0, theta[k : k + 1]).reshape(row.shape))
 
     def usual(self, decided: Tensor) -> int:
         """What stands for the decisions (draws,) of one input: ``NO_DECISION`` where a draw has none, ``REJECTED``
@@ -123,10 +179,12 @@ class Confirmation:
 @dataclass(frozen=True)
 class Confirmed:
     """E and F of an object that is judged by draws, for n units; it stands where ``backends.recheck`` expects an
-    evaluator, one trial being its replay. Without a test nothing is a failure: a share of draws is an estimate."""
+    evaluator, one trial being its replay. Without a test nothing is a failure: a share of draws is an estimate.
+    ``originals``: (n, *shape)."""
 
     base: Failure
     confirmation: Confirmation
+    originals: Tensor
     replays = 1
 
     def __call__(self, decisions: Tensor, x: Tensor) -> Tensor:  # noqa: ARG002
@@ -137,11 +195,11 @@ class Confirmed:
         return torch.tensor([self.trial(i, row).decision for i, row in enumerate(x)], dtype=torch.int64)
 
     def rows(self, at: Tensor) -> Confirmed:
-        return replace(self, base=self.base.rows(at))
+        return replace(self, base=self.base.rows(at), originals=self.originals[at])
 
     def trial(self, unit: int, row: Tensor) -> Trial:
         """The draws of an input (*shape) against the failure predicate of one unit."""
-        seed, decided = self.confirmation.decisions(row)
+        seed, decided = self.confirmation.decisions(row, self.originals[unit])
         alike = self.base.rows(torch.full((len(decided),), unit))
         outcomes = tuple(alike(decided, row.expand(len(decided), *row.shape)).tolist())
         needed = self.confirmation.needed

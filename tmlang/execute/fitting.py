@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from tmlang.backends.decision import NO_DECISION
+from tmlang.backends.nature import laid
 from tmlang.backends.threatset import ThreatSet
 from tmlang.diagnostics.stop import stop
 from tmlang.execute.units import Clean, make_units
@@ -50,7 +51,8 @@ def fitting(threat: Threat, attacked: Attacked, world: World) -> Fitting | None:
     units = [unit for unit in make_units(there, attacked, data, unknown) if unit.applicable]
     rows = np.array([unit.row for unit in units], dtype=np.int64)
     mask = world.mask(there, data.rows, data.total)
-    sets = ThreatSet.build(world.plan.space(attacked.model.space), there, data.x, ids=data.ids, mask=mask).rows(rows)
+    space = world.plan.space(attacked.model.space)
+    sets = ThreatSet.build(space, laid(there), data.x, ids=data.ids, mask=mask).rows(rows)
     targeted = threat.goal.kind != "untargeted"
     return Fitting(
         sets,

@@ -10,18 +10,20 @@ import numpy as np
 
 from tmlang.audit.outputs import OutputBounds
 from tmlang.audit.record import Record
+from tmlang.execute.confirm import Drawn
 from tmlang.execute.rows import Effort
 
 
 @dataclass(frozen=True)
 class Kept:
     """What a row keeps: the index of its unit, the candidate (*shape) if it is worth keeping, proved bounds of the
-    outputs, and the parameters (p,) that make the candidate under a transform."""
+    outputs, the parameters (p,) that make the candidate under a transform, and what nature drew around it."""
 
     unit: int
     x: np.ndarray | None
     outputs: OutputBounds | None = None
     theta: np.ndarray | None = None
+    drawn: Drawn | None = None
 
 
 @dataclass(frozen=True)

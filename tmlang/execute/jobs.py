@@ -12,10 +12,13 @@ from torch import nn
 from tmlang.audit.units import branch_names
 from tmlang.backends.contract import Fit, Job, Received
 from tmlang.backends.deployed import Expectation
+from tmlang.backends.drawn import DrawnOracle
+from tmlang.backends.failure import Failure
+from tmlang.backends.nature import Scene
 from tmlang.backends.oracle import Oracle
+from tmlang.base.seeds import derive
 from tmlang.execute.arena import Arena
 from tmlang.execute.received import of_units
-from tmlang.base.seeds import derive
 from tmlang.execute.world import Attacked
 from tmlang.meaning.threats import Allowed, Anything, Both, Either, Transform, transforms, without_pictures
 from tmlang.meaning.values import Artifact
@@ -98,6 +101,7 @@ class JobMaker:
             fit=self._fit(),
             received=of_units(self.received, at),
         )
+        job = replace(job, oracle=self._around(job, seeds))
         if self.pictures or not transforms(arena.threat.allow):
             return job
         return _of_pixels(job, proves=self.stage.role != "attack")
@@ -117,7 +121,9 @@ class JobMaker:
             view=self._view(arena.attacked),
         )
         seed = derive(arena.seed, "universal", self.stage.label, self.repeat)
-        return Fit(oracle, given.sets, given.x, given.y, given.target, seed)
+        seeds = [derive(seed, i) for i in range(len(given.x))]
+        fit = Fit(oracle, given.sets, given.x, given.y, given.target, seed)
+        return replace(fit, oracle=self._around(fit, seeds))
 
     def _oracle(self, units: int, used: Sequence[int]) -> Oracle:
         attacked, access = self.arena.attacked, self.arena.threat.access
@@ -136,12 +142,27 @@ class JobMaker:
             listen=self.listen,
         )
 
+    @property
+    def _scene(self) -> Scene | None:
+        confirmation = self.arena.confirmation
+        return None if confirmation is None else confirmation.scene
+
+    def _around(self, of: Job | Fit, seeds: Sequence[int]) -> Oracle:
+        """The door to the object behind what nature draws around these units; of ``expectation`` as many draws as it
+        takes."""
+        if self._scene is None or self.stage.role != "attack":
+            return of.oracle
+        through = self.stage.through
+        draws = int(cast(Any, dict(through.args)["draws"])) if through and through.name == "expectation" else 1
+        failure = Failure.of(of.sets, of.y, of.target)
+        return DrawnOracle(of.oracle, self._scene, of.x, failure, [derive(s, "search") for s in seeds], draws)
+
     def _view(self, attacked: Attacked) -> nn.Module | None:
         """The object as this stage's gradients and scores see it."""
         through = self.stage.through
         if through is None:
             return None
-        if through.name == "straight_through":
+        if through.name == "straight_through" or self._scene is not None:
             return attacked.straight_through
         return Expectation(attacked.straight_through, int(cast(Any, dict(through.args)["draws"])))
 

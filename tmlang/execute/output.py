@@ -20,6 +20,7 @@ from tmlang.base import canonical
 from tmlang.diagnostics.model import Diagnostic
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.execute.code import code
+from tmlang.execute.confirm import Drawn
 from tmlang.execute.isolation import Batch
 from tmlang.execute.world import World
 from tmlang.meaning.spaces import Space
@@ -108,18 +109,21 @@ class RunFolder:
         lattice is stored as values.
         """
         rows = list(batch.rows)
-        groups: dict[tuple[bool, bool], list[int]] = {}
+        groups: dict[tuple[bool, bool, bool], list[int]] = {}
         for i, keep in enumerate(batch.kept):
             if keep.x is not None:
-                key = indices is not None and rows[i].status != "invalid", keep.theta is not None
-                groups.setdefault(key, []).append(i)
-        for (as_indices, made), members in groups.items():
+                as_indices = indices is not None and rows[i].status != "invalid"
+                groups.setdefault((as_indices, keep.theta is not None, keep.drawn is not None), []).append(i)
+        for (as_indices, made, _), members in groups.items():
             x = np.stack([self._x(batch, i) for i in members])
             start = originals[[batch.kept[i].unit for i in members]]
             if as_indices:
                 x, start = indices(x), indices(start)
             theta = np.stack([t for i in members if (t := batch.kept[i].theta) is not None]) if made else None
-            names = self.bundle.add_candidates(x, start, space=space.name, indices=as_indices, theta=theta)
+            around = [d for i in members if (d := batch.kept[i].drawn) is not None]
+            nature = _drawn(around, indices if as_indices else None)
+            stored = {"theta": theta, **nature}
+            names = self.bundle.add_candidates(x, start, space=space.name, indices=as_indices, **stored)
             for i, name in zip(members, names, strict=True):
                 rows[i] = replace(rows[i], candidate=name)
         proved = {i: keep.outputs for i, keep in enumerate(batch.kept) if keep.outputs is not None}
@@ -150,6 +154,15 @@ class RunFolder:
         self.bundle.seal(predicate)
         self.sealed = True
         return missing
+
+
+def _drawn(found: Sequence[Drawn], indices: Any) -> dict[str, np.ndarray]:
+    """What nature drew around candidates, as arrays."""
+    if not found:
+        return {}
+    pictures = np.stack([one.picture for one in found])
+    shown = pictures if indices is None else indices(pictures)
+    return {"draws": np.stack([one.parameters for one in found]), "picture": shown}
 
 
 def _is_fresh(path: Path) -> bool:

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from tmlang.audit.record import REJECTED
 from tmlang.backends.contract import BackendRefusal, Corruption
 from tmlang.backends.recheck import Facts
+from tmlang.base.seeds import derive
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.guard import check_steady, guarded
 from tmlang.execute.isolation import Batch, Fault, Kept, Piece, fault_of
 from tmlang.execute.rows import Effort, shift_row
-from tmlang.base.seeds import derive
 from tmlang.execute.stages import StageRun
 
 

@@ -14,6 +14,7 @@ import torch
 from tmlang.audit.record import Record, Verdict
 from tmlang.audit.units import is_estimate
 from tmlang.backends.contract import BackendRefusal, Candidates, Certifier, Corruption, Job, Received, Search, Verdicts
+from tmlang.backends.drawn import DrawnOracle
 from tmlang.backends.failure import Failure
 from tmlang.backends.recheck import Facts, recheck
 from tmlang.backends.shared import is_shared
@@ -114,7 +115,8 @@ class StageRun:
 
     def _call(self, job: Job) -> Candidates | Verdicts:
         if self.stage.role == "attack":
-            return cast(Search, self.adapter).search(job)
+            found = cast(Search, self.adapter).search(job)
+            return job.oracle.or_best(found, job.sets) if isinstance(job.oracle, DrawnOracle) and not job.fit else found
         return cast(Certifier, self.adapter).certify(job)
 
     def _offered(self, outcome: Candidates | Verdicts | Fault, job: Job, at: Sequence[int]) -> list[tuple[Facts, ...]]:
@@ -133,7 +135,7 @@ class StageRun:
         if confirmation is None:
             found = recheck(candidates, sets, self.arena.attacked.evaluator, failure)
         else:
-            judge = Confirmed(failure, confirmation)
+            judge = Confirmed(failure, confirmation, job.x)
             found = recheck(candidates, sets, judge, judge)
         self.arena.replaying += time.perf_counter() - began
         return list(found)
@@ -183,16 +185,22 @@ class StageRun:
             for fact in facts[k]:
                 unit, name = self.arena.units[i], self.arena.evaluation.name
                 row = attack_row(name, self.stage.label, unit, self.repeat, fact, efforts[k], within_access=within[k])
-                rows.append(self._measured(self._tested(row, i, fact), fact))
-                keeps.append(Kept(i, kept(fact, estimated=is_estimate(self.arena.threat)), theta=fact.theta))
+                row, keep = self._judged(self._measured(row, fact), i, fact)
+                rows.append(row)
+                keeps.append(keep)
         return Batch(tuple(rows), tuple(keeps))
 
-    def _tested(self, row: Record, unit: int, facts: Facts) -> Record:
-        """``row`` with the counts of its test, where the object is random."""
-        if self.arena.confirmation is None or facts.x is None:
-            return row
-        row = drawn(row, self.arena.confirmed().trial(unit, torch.from_numpy(facts.x)))
-        return estimated(row) if self.arena.confirmation.needed is None else row
+    def _judged(self, row: Record, unit: int, facts: Facts) -> tuple[Record, Kept]:
+        """``row`` with its fresh draws, where it is judged by these, and what it keeps."""
+        confirmation, x = self.arena.confirmation, kept(facts, estimated=is_estimate(self.arena.threat))
+        keep = Kept(unit, x, theta=facts.theta)
+        if confirmation is None or facts.x is None:
+            return row, keep
+        judge, found = self.arena.confirmed(), torch.from_numpy(facts.x)
+        trial = judge.trial(unit, found)
+        row = drawn(row, trial) if confirmation.needed is not None else estimated(drawn(row, trial))
+        nature = confirmation.drawn(found, judge.originals[unit], trial) if x is not None else None
+        return row, replace(keep, drawn=nature)
 
     def _measured(self, row: Record, facts: Facts) -> Record:
         """``row`` with the margin of the candidate that it keeps, where the object is fixed."""

@@ -10,10 +10,10 @@ import torch
 from tmlang.audit.record import REJECTED, CleanStatus
 from tmlang.backends.decision import NO_DECISION
 from tmlang.backends.failure import Failure
+from tmlang.base.seeds import derive
 from tmlang.diagnostics.stop import stop
 from tmlang.execute.confirm import Confirmation, Confirmed, Trial
 from tmlang.execute.evaluator import Evaluator
-from tmlang.base.seeds import derive
 from tmlang.execute.sources.data import UNUSABLE, LoadedData
 from tmlang.execute.vote import Vote
 from tmlang.execute.world import Attacked
@@ -70,7 +70,7 @@ def clean_pass(
             decided = torch.where(_judged(evaluator, x, labels)[0] == decided, decided, NO_DECISION)
         margins = tuple(m if d != NO_DECISION else None for m, d in zip(margins, decided.tolist(), strict=True))
         return Clean(decided, (None,) * len(x), time.perf_counter() - began, margins)
-    correct = Confirmed(Failure(torch.from_numpy(data.labels)), confirmation)
+    correct = Confirmed(Failure(torch.from_numpy(data.labels)), confirmation, x)
     trials = tuple(correct.trial(i, row) for i, row in enumerate(x))
     decided = torch.tensor([trial.decision for trial in trials], dtype=torch.int64)
     return Clean(decided, trials, time.perf_counter() - began)

@@ -17,8 +17,8 @@ import torch
 from scipy.stats import binomtest
 
 from tmlang.backends.decision import NO_DECISION
-from tmlang.execute.evaluator import Evaluator, reference_arithmetic
 from tmlang.base.seeds import derive
+from tmlang.execute.evaluator import Evaluator, reference_arithmetic
 from tmlang.plan.ir import EvaluationPlan
 
 _NUMBERS = 1 << 20

@@ -21,6 +21,7 @@ from tmlang.audit.remeasure import as_values
 from tmlang.base import canonical
 from tmlang.execute.calls import calls
 from tmlang.execute.code import CORE
+from tmlang.execute.confirm import Drawn
 from tmlang.execute.isolation import Batch, Kept
 from tmlang.execute.ledger import Ledger
 from tmlang.meaning.spaces import Space
@@ -205,10 +206,13 @@ def _failed(of_units: Sequence[Sequence[Record]]) -> bool:
 
 
 def _kept(bundle: Bundle, unit: int, row: Record, space: Space) -> Kept:
-    x = theta = None
+    x = theta = drawn = None
     if row.candidate is not None:
         stored, _, indices = bundle.candidate(row.candidate)
         x = as_values(space, stored, indices=True) if indices else stored
         made = bundle.parameters(row.candidate)
         theta = None if made is None else np.array(made)
-    return Kept(unit, x, None if row.outputs is None else bundle.outputs(row.outputs), theta)
+        if (nature := bundle.nature(row.candidate)) is not None:
+            draws, picture = nature
+            drawn = Drawn(draws, as_values(space, picture, indices=True) if indices else picture)
+    return Kept(unit, x, None if row.outputs is None else bundle.outputs(row.outputs), theta, drawn)

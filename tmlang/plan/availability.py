@@ -6,16 +6,21 @@ from importlib.util import find_spec
 
 from tmlang.base.source import NOWHERE, Span
 from tmlang.diagnostics.model import Diagnostic
-from tmlang.meaning.threats import Subject, Threat
+from tmlang.diagnostics.suggest import listed
+from tmlang.meaning.threats import Threat
 from tmlang.meaning.values import Symbol
 from tmlang.plan.capability import Backend, Capabilities, Method
 from tmlang.plan.ir import Plan, Stage
 
+_ON_PIXELS = ("place", "brightness", "contrast")
+"""The parts of nature that leave a pixel a pixel."""
+
 
 def unavailable(plan: Plan, capabilities: Capabilities) -> tuple[Diagnostic, ...]:
     """One diagnostic per stage that cannot run here, at the stage."""
-    asked = ((plan.subject(e.subject), s) for e in plan.evaluations for s in e.stages)
-    found = (_stage(s, subject, capabilities.backend(s.backend)) for subject, s in asked)
+    found = [_stage(s, capabilities.backend(s.backend)) for e in plan.evaluations for s in e.stages]
+    subjects = dict.fromkeys(e.subject for e in plan.evaluations)
+    found += [_reading(subject) for name in subjects if isinstance(subject := plan.subject(name), Threat)]
     return tuple(d for d in found if d is not None)
 
 
@@ -28,11 +33,11 @@ def unmeasured(plan: Plan, start: Span = NOWHERE) -> tuple[Diagnostic, ...]:
     return (Diagnostic("TM828", "the spec has no evaluation, so nothing would be measured", start, help=help),)
 
 
-def _stage(stage: Stage, subject: Subject, backend: Backend | None) -> Diagnostic | None:
+def _stage(stage: Stage, backend: Backend | None) -> Diagnostic | None:
     method = None if backend is None else backend.method(stage.method)
     if backend is None or method is None:
         return Diagnostic("TM501", f"there is no {stage.backend}.{stage.method} here", stage.origin)
-    missing = method.path if method.status == "described" else _choice(stage, method) or _feature(subject, method)
+    missing = method.path if method.status == "described" else _choice(stage, method)
     if missing is not None:
         return Diagnostic(
             "TM513",
@@ -58,8 +63,19 @@ def _choice(stage: Stage, method: Method) -> str | None:
     return None
 
 
-def _feature(subject: Subject, method: Method) -> str | None:
-    """A feature of the subject that the method cannot run yet."""
-    if isinstance(subject, Threat) and subject.nature is not None and "nature" in method.planned:
-        return f"{method.path} under draws of nature"
-    return None
+def _reading(threat: Threat) -> Diagnostic | None:
+    """A patch that nature moves between pixels, and nothing says what stands there."""
+    nature = threat.nature
+    moved = [part for part, *_ in nature.parts if part not in _ON_PIXELS] if nature is not None else []
+    if nature is None or nature.interpolate is not None or not moved:
+        return None
+    return Diagnostic(
+        "TM830",
+        f"nature's {listed(moved)} of the patch of {threat.name} can be drawn in two ways",
+        threat.origin,
+        notes=(
+            "interpolate nearest: every pixel shows one pixel of the patch, or none, and its edge is sharp",
+            "interpolate bilinear: every pixel mixes four, and at its edge the patch with the picture behind it",
+        ),
+        help=f"nature: {{ … }} draws {nature.draws} interpolate bilinear",
+    )

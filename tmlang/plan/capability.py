@@ -139,8 +139,6 @@ class Method:
     budget_arguments: tuple[str, ...] = ()
     run_arguments: Mapping[str, str] = field(default_factory=dict)
     carries: Mapping[str, Carried] = field(default_factory=dict)
-    planned: tuple[str, ...] = ()
-    """What it carries and cannot run yet: a spec that asks for it can be checked and planned."""
     carries_in: Mapping[str, Mapping[str, Carried]] = field(default_factory=dict)
     """Norm -> what it carries otherwise in balls of that norm."""
     refused: Mapping[str, Refusal] = field(default_factory=dict)

@@ -116,7 +116,6 @@ _LISTS: dict[str, tuple[str, ...] | None] = {
     "steps": None,
     "parts": None,
     "cautions": None,
-    "planned": FEATURES,
     "budget_arguments": None,
     "reach": None,
 }

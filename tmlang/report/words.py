@@ -244,7 +244,13 @@ def _nature(threat: Threat) -> str:
         f"{name} uniform in [{number(a)}, {number(b)}]{f' {unit}' if unit else ''}"
         for name, a, b, unit in threat.nature.parts
     ]
-    return f"The world, and not the attacker, then draws {listed(parts)}, {threat.nature.draws} times."
+    of = "patch" if isinstance(threat.allow, Patch) else "picture"
+    text = f"The world, and not the attacker, then draws {listed(parts)} of the {of}, {threat.nature.draws} times"
+    if threat.nature.interpolate is not None:
+        text += f"; between pixels stands their {threat.nature.interpolate} interpolation"
+    if threat.nature.fill is not None:
+        text += f", and {number(threat.nature.fill)} beyond the edge"
+    return text + "."
 
 
 # Failure, access, counting -------------------------------------------------------------------------------------------
@@ -295,7 +301,10 @@ def _success(success: Success) -> str:
             f"An input counts when its error probability exceeds {number(success.threshold or Fraction(0))}, tested at "
             f"{share(success.confidence or Fraction(0))} on {success.draws} fresh draws."
         )
-    return f"A single failing draw counts, judged on {success.draws} fresh draws: an estimate and no worst case."
+    return (
+        f"What counts is the share of single draws that fail, judged on {success.draws} fresh draws: an estimate, and "
+        "no worst case."
+    )
 
 
 def _access(access: Access) -> str:

@@ -1,0 +1,116 @@
+"""The attacker's door to a world that draws: what is handed in is seen under nature's draws (expectation over
+transformation: Athalye et al., Synthesizing robust adversarial examples, ICML 2018, section 2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import nn
+
+from tmlang.backends.contract import Candidates
+from tmlang.backends.failure import Failure
+from tmlang.backends.nature import Parameters, Scene
+from tmlang.backends.oracle import AccessDenied, Oracle, Seen
+from tmlang.backends.threatset import ThreatSet
+
+Tensor = torch.Tensor
+
+
+class DrawnOracle(Oracle):
+    """``parent`` behind ``scene``, with its ledger: a row of scores is the mean over ``draws`` draws and costs as many
+    rows, a decision is that of one. Draws come from each unit's own seed and from how many it has had.
+
+    ``originals`` (N, *shape) and ``failure`` are of the units. A row that is observed is decided as failing where it
+    fails in every draw, so a search goes on while it can do better; what failed in most of them is kept
+    (:meth:`or_best`).
+    """
+
+    def __init__(
+        self, parent: Oracle, scene: Scene, originals: Tensor, failure: Failure, seeds: Sequence[int], draws: int
+    ) -> None:
+        super().__init__(
+            parent._network,
+            parent._decide,
+            classes=parent.classes,
+            level=parent.level,
+            units=parent.units,
+            limit=parent.limit,
+            view=parent._view,
+            listen=parent._listen,
+        )
+        self.queries, self._before = parent.queries, parent._before
+        self.gradients, self.zero_gradients = parent.gradients, parent.zero_gradients
+        self.scene, self.originals, self.failure, self.draws = scene, originals, failure, draws
+        self._seeds, self._had = tuple(seeds), [0] * len(seeds)
+        self._most = torch.zeros(len(originals))
+        self._best = originals.clone()
+
+    @property
+    def rows(self) -> int:
+        return self._rows * self.draws
+
+    def logits(self, x: Tensor, units: Tensor | None = None) -> Tensor:
+        return self.observe(x, units).scores
+
+    def observe(self, x: Tensor, units: Tensor | None = None) -> Seen:
+        at = self._units(x, units)
+        of = at.repeat_interleave(self.draws)
+        handed = x.repeat_interleave(self.draws, dim=0)
+        seen = super().observe(self._shown(handed, of, self._parameters(at, self.draws)), of)
+        fails = self.failure.rows(of)(seen.decisions, handed).reshape(len(x), self.draws)
+        self._remember(x.detach(), at, fails.float().mean(dim=1))
+        # Of every row the decision of a draw that does not fail, where there is one.
+        weakest = fails.float().argmin(dim=1, keepdim=True)
+        decisions = seen.decisions.reshape(len(x), self.draws).gather(1, weakest)[:, 0]
+        slack = None if seen.slack is None else seen.slack.reshape(len(x), self.draws).mean(dim=1)
+        return Seen(seen.scores.reshape(len(x), self.draws, -1).mean(dim=1), decisions, slack)
+
+    def decisions(self, x: Tensor, units: Tensor | None = None, *, alone: bool = False) -> Tensor:
+        at = self._units(x, units)
+        with torch.no_grad():
+            return super().decisions(self._shown(x, at, self._parameters(at, 1)), at, alone=alone)
+
+    def module(self) -> nn.Module:
+        raise AccessDenied("a library asks the object as it is, and the world draws around it")
+
+    def opened(self) -> tuple[nn.Module, object]:  # type: ignore[override]
+        raise AccessDenied("the network itself asked, and the world draws around it")
+
+    def unit(self, index: int) -> Oracle:
+        raise AccessDenied(f"unit {index} asked alone, and the world draws around it")
+
+    def or_best(self, found: Candidates, sets: ThreatSet) -> Candidates:
+        """``found``, and where it has nothing to offer what failed in most draws of one pass, inside its set."""
+        at = torch.nonzero(~found.offered & (self._most > 0)).flatten()
+        if not len(at):
+            return found
+        x, offered = found.x.clone(), found.offered.clone()
+        inside = sets.rows(at.numpy()).project(self._best[at].numpy()).x
+        x[at], offered[at] = torch.from_numpy(inside).to(x.dtype), True
+        return replace(found, x=x, offered=offered)
+
+    def _units(self, x: Tensor, units: Tensor | None) -> Tensor:
+        if units is None and len(x) != self.units:
+            raise AccessDenied("rows that belong to no unit asked, and the world draws for each")
+        return torch.arange(len(x)) if units is None else units
+
+    def _parameters(self, at: Tensor, draws: int) -> Parameters:
+        """The next ``draws`` draws of every row, (n * draws, p)."""
+        found = []
+        for unit in at.tolist():
+            found.append(self.scene.draw(self._seeds[unit], self._had[unit], draws))
+            self._had[unit] += draws
+        return np.concatenate(found) if found else np.zeros((0, len(self.scene.names)))
+
+    def _shown(self, x: Tensor, of: Tensor, theta: Parameters) -> Tensor:
+        shown = self.scene.shown(x.flatten(1), self.originals[of].flatten(1), theta)
+        return shown.reshape(x.shape)
+
+    def _remember(self, x: Tensor, at: Tensor, share: Tensor) -> None:
+        for row in torch.nonzero(share > self._most[at]).flatten().tolist():
+            unit = int(at[row])
+            if share[row] > self._most[unit]:
+                self._most[unit], self._best[unit] = share[row], x[row]
