@@ -46,7 +46,7 @@ def gap_of(job: Job, asked: Question) -> Gap:
     """Of the deployed object, a property's too: as ``rounding:`` says proved, or assumed from its measured size."""
     network, _ = job.oracle.opened()
     assumed = rounding_gap(network.deployed if isinstance(network, Asserted) else network, asked.folded, job.x)
-    if job.arguments["rounding"] != Symbol("proved"):
+    if job.arguments.get("rounding") != Symbol("proved"):
         return Gap(assumed, "assumed")
     low, high = (torch.from_numpy(np.ascontiguousarray(side)).double() for side in job.sets.outward_box())
     return Gap(proved_gap(network, low, high, job.x.dtype), "proved")
