@@ -52,7 +52,7 @@ def l2_ball(centre: Array, radius: float) -> Region:
     return Region(lambda a, b: a @ centre + b - radius * np.sqrt((a * a).sum(axis=1)))
 
 
-def _relu_below(a: Array, b: Array, low: Array, high: Array) -> tuple[Array, Array]:
+def relu_below(a: Array, b: Array, low: Array, high: Array) -> tuple[Array, Array]:
     """Rows ``a @ relu(z) + b`` bounded below by rows in ``z``, for ``low <= z <= high``."""
     crosses = (low < 0) & (high > 0)
     on = (low >= 0).astype(float)
@@ -71,10 +71,10 @@ def least_margins(
     z1 = z1 or region.range(first.weight, first.bias)
 
     def in_input(a: Array, b: Array) -> tuple[Array, Array]:
-        a, b = _relu_below(a, b, *z1)
+        a, b = relu_below(a, b, *z1)
         return a @ first.weight, b + a @ first.bias
 
     low = region.least(*in_input(second.weight, second.bias))
     high = -region.least(*in_input(-second.weight, -second.bias))
-    a, b = _relu_below(differences @ last.weight, differences @ last.bias, low, high)
+    a, b = relu_below(differences @ last.weight, differences @ last.bias, low, high)
     return region.least(*in_input(a @ second.weight, b + a @ second.bias))

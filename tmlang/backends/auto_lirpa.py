@@ -6,8 +6,8 @@ Bounds are computed in float64; the gap to the evaluator's arithmetic is *assume
 (``folding.rounding_gap``), proved (``rounding``), or not stated: then they hold in real arithmetic.
 
 The library is not believed: its operations are held to those that were tested (``lirpa_graph``), its forward pass is
-compared with the object's, its fast mode with its slow one, and every bound must hold at sampled points and at an
-attacked corner.
+compared with the object's, its fast mode (in which ``lirpa_windows`` bounds the second convolution) with its slow one,
+and every bound must hold at sampled points and at an attacked corner.
 """
 
 from __future__ import annotations
@@ -28,7 +28,16 @@ from tmlang.backends import lirpa_shims
 from tmlang.backends.contract import BackendRefusal, Job, Verdicts
 from tmlang.backends.folding import Folded, fold, rounding_gap
 from tmlang.backends.library import isolated
-from tmlang.backends.lirpa_graph import at_once, bounded_module, patches_are_tested
+from tmlang.backends.lirpa_graph import (
+    UNITS,
+    at_once,
+    beyond,
+    bounded_module,
+    evenly,
+    in_matrices,
+    patches_are_tested,
+)
+from tmlang.backends.lirpa_windows import pair_of
 from tmlang.backends.rounding import proved_gap
 from tmlang.base.exact import round_up
 from tmlang.meaning.threats import Ball
@@ -70,6 +79,8 @@ class Problem:
             region = library.PerturbationLpNorm(norm=self.ball[0], eps=self.ball[1])
         inputs = (library.BoundedTensor(self.x[units], region),)
         rows = self.rows[units]
+        if method == "CROWN" and self.ball is None and bounded.conv_mode == "patches" and (pair := pair_of(bounded)):
+            known = {"intermediate_layer_bounds": pair.bounds(self.low[units], self.high[units])}
         try:
             with redirect_stdout(None):  # it prints what it thinks of the box
                 found, _ = bounded.compute_bounds(
@@ -134,8 +145,7 @@ def propagated(
     lower = torch.full((len(units), problem.rows.shape[1]), math.nan, dtype=torch.float64)
     if not len(units):
         return lower
-    step = max(1, at_once(problem.folded.body, problem.x[:1], memory * len(units)) // memory)
-    bounded = _bounded(problem, problem.x[units[:1]].expand(step, *problem.x.shape[1:]), method, bound)
+    bounded, step = _bounded(problem, units, method, bound, memory)
     for start in range(0, len(units), step):
         if deadline is not None and time.monotonic() > deadline:
             break
@@ -146,19 +156,37 @@ def propagated(
     return lower
 
 
-def _bounded(problem: Problem, sample: Tensor, method: str, bound: Bound) -> Any:
-    """The bounded module: with patches, many times faster, where that mode is tested and agrees on one unit."""
-    whole_ball = problem.ball is not None
-    slow = bounded_module(problem.folded.body, sample, "matrix", whole_ball=whole_ball, method=method)
-    if method.startswith("forward") or not patches_are_tested(slow):
-        return slow
-    one = torch.zeros(len(sample), dtype=torch.int64)[:1]
+def _bounded(problem: Problem, units: Tensor, method: str, bound: Bound, memory: int) -> tuple[Any, int]:
+    """The bounded module, and how many units it bounds together: with patches, many times faster, where that mode is
+    tested and agrees on one unit."""
+    body, n = problem.folded.body, len(units)
+
+    def read(mode: Literal["matrix", "patches"], n: int) -> Any:
+        sample = problem.x[units[:1]].expand(n, *problem.x.shape[1:])
+        return bounded_module(body, sample, mode, whole_ball=problem.ball is not None, method=method)
+
+    step = max(1, at_once(body, problem.x[:1], memory * n) // memory)
+    if method.startswith("forward") or not any(isinstance(m, nn.Conv2d) for m in body.modules()):
+        return read("matrix", step), step
+    together = evenly(n, UNITS) if memory == 1 and problem.ball is None else step
     try:
-        fast = bounded_module(problem.folded.body, sample, "patches", whole_ball=whole_ball, method=method)
-        both = [bound(problem, module, method, one) for module in (slow, fast)]
+        fast = read("patches", together)
+        pair = pair_of(fast) if patches_are_tested(fast) else None
+        wide = step if pair is None else beyond(fast, pair, problem.rows.shape[1], together)
+        fast = fast if wide == together else read("patches", wide)
+        if patches_are_tested(fast) and _agree(problem, fast, method, bound, units[:1]):
+            return fast, wide
     except BackendRefusal:
-        return slow
-    return fast if torch.allclose(both[0], both[1], rtol=1e-9, atol=1e-9) else slow
+        pass
+    return read("matrix", step), step
+
+
+def _agree(problem: Problem, bounded: Any, method: str, bound: Bound, units: Tensor) -> bool:
+    """Whether a module in patches mode bounds units as it does with matrices."""
+    fast = bound(problem, bounded, method, units)
+    with in_matrices(bounded):
+        slow = bound(problem, bounded, method, units)
+    return torch.allclose(slow, fast, rtol=1e-9, atol=1e-9)
 
 
 def _gap(job: Job, problem: Problem, network: nn.Module) -> tuple[float, Literal["proved", "assumed", "none"], float]:

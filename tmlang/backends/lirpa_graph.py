@@ -6,7 +6,9 @@ or was falsified, is refused by the operations found in the graph that the libra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -14,6 +16,7 @@ from torch import nn
 
 from tmlang.backends import lirpa_shims
 from tmlang.backends.contract import BackendRefusal
+from tmlang.backends.lirpa_windows import Pair
 
 Tensor = torch.Tensor
 
@@ -37,6 +40,9 @@ NOT_TRUSTED = {
 MEMORY = 1 << 23
 """Numbers that the coefficients of one layer's bounds may hold: sets how many units are bounded at once. What fits into
 a cache is bounded almost twice as fast as what only fits into memory."""
+
+UNITS = 32
+"""Units that are bounded together at most where coefficients are few: beyond, nothing is saved."""
 
 
 def bounded_module(
@@ -97,6 +103,19 @@ def patches_are_tested(bounded: Any) -> bool:
     return bool(convolutions) and all(n.groups == 1 and set(n.dilation) == {1} for n in convolutions)
 
 
+@contextmanager
+def in_matrices(bounded: Any) -> Iterator[None]:
+    """A module that was read for patches mode works with matrices for a while."""
+    owners = [(bounded, "conv_mode"), *((n, "mode") for n in bounded._modules.values() if hasattr(n, "mode"))]
+    for owner, name in owners:
+        setattr(owner, name, "matrix")
+    try:
+        yield
+    finally:
+        for owner, name in owners:
+            setattr(owner, name, "patches")
+
+
 def at_once(body: nn.Module, x: Tensor, n: int) -> int:
     """How many of ``n`` units are bounded together: coefficients take the square of the widest layer per unit. ``x`` is
     one of them."""
@@ -111,4 +130,20 @@ def at_once(body: nn.Module, x: Tensor, n: int) -> int:
     finally:
         for hook in hooks:
             hook.remove()
-    return max(1, min(n, MEMORY // max(sizes) ** 2))
+    return evenly(n, MEMORY // max(sizes) ** 2)
+
+
+def beyond(bounded: Any, pair: Pair, rows: int, n: int) -> int:
+    """How many of ``n`` units are bounded together where a pair of convolutions is bounded by windows: of the other
+    nodes, those whose output does not go on linearly take as many coefficients as their size times the widest layer's.
+    ``rows``: differences of scores."""
+    nodes = [node for node in bounded._modules.values() if type(node).__name__ not in CONSTANT]
+    bent = {i.name for node in nodes if type(node).__name__ not in LINEAR | RESHAPING for i in node.inputs}
+    sizes = {node.name: math.prod(node.output_shape[1:]) for node in nodes}
+    most = max([rows, *(size for name, size in sizes.items() if name in bent - pair.names)])
+    return evenly(n, min(UNITS, MEMORY // max(most * max(sizes.values()), pair.numbers)))
+
+
+def evenly(n: int, most: int) -> int:
+    """The size of as few equal parts of ``n`` units as there are with at most ``most`` each, but one at least."""
+    return -(-n // -(-n // max(1, most)))
