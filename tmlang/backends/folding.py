@@ -59,7 +59,7 @@ def fold(network: nn.Module, decide: Callable[[Tensor], Tensor], space: Space, x
     """
     if not isinstance(network, Deployed) or not isinstance(decide, Decision):
         raise BackendRefusal("the attacked object is not a torch network that can be opened")
-    front = _front(network, external_layout(space, decide.model.steps))
+    front = _front(network, external_layout(space, decide.model.steps), space)
     with torch.no_grad():
         z = x[:4].to(network.dtype)
         for step in network.steps:
@@ -113,13 +113,15 @@ def _affine(network: Deployed, width: int) -> tuple[Tensor, Tensor]:
     return matrix, offset
 
 
-def _front(network: Deployed, layout: Layout) -> nn.Module:
-    """The steps in front as reorderings of axes and one channel map ``M z + b`` behind them."""
+def _front(network: Deployed, layout: Layout, space: Space) -> nn.Module:
+    """The steps in front as reorderings of axes and one channel map ``M z + b`` behind them, which begins anew behind
+    every category that is spread."""
     if not network.steps:
         return nn.Identity()
     axis = layout.axis or 0
     channels = layout.shape[axis]
     matrix, bias = torch.eye(channels, dtype=torch.float64), torch.zeros(channels, dtype=torch.float64)
+    low, high = (torch.tensor([float(getattr(c, end)) for c in space.cells]).double() for end in ("low", "high"))
     reorderings: list[nn.Module] = []
     for step in network.steps:
         if isinstance(step, s.Permute):
@@ -130,11 +132,47 @@ def _front(network: Deployed, layout: Layout) -> nn.Module:
             matrix, bias = scale[:, None] * matrix, scale * bias + shift
         elif isinstance(step, s.ReverseChannels):
             matrix, bias = matrix.flip(0), bias.flip(0)
+        elif isinstance(step, s.OneHot):
+            low, high = (
+                matrix.clamp(min=0) @ a + matrix.clamp(max=0) @ b + bias for a, b in ((low, high), (high, low))
+            )
+            reorderings += [_channel_map(matrix, bias, 1), *_spread(step, low)]
+            new = torch.zeros(len(step.categories), dtype=torch.float64)
+            low, high = (
+                torch.cat([end[: step.column], new + e, end[step.column + 1 :]]) for end, e in ((low, 0), (high, 1))
+            )
+            channels = len(low)
+            matrix, bias = torch.eye(channels, dtype=torch.float64), torch.zeros(channels, dtype=torch.float64)
         else:
             raise BackendRefusal(f"the step {type(step).__name__} is not folded into the network yet")
     if axis != 0:
         raise BackendRefusal("a channel map is folded only where channels come first, as the network reads them")
     return nn.Sequential(*reorderings, _channel_map(matrix, bias, len(layout.shape)))
+
+
+def _spread(step: s.OneHot, low: Tensor) -> list[nn.Module]:
+    """A category in whole positions as columns ``max(0, 1 - |x - k|)``, in matrices and ReLUs; what else there is goes
+    through the ReLUs as what it exceeds ``low`` (n,) by, its least value."""
+    c, count = step.column, len(step.categories)
+    others = torch.tensor([j for j in range(len(low)) if j != c], dtype=torch.int64)
+    keep, unit = torch.eye(len(low), dtype=torch.float64)[others], torch.eye(count, dtype=torch.float64)
+    here = torch.zeros(count, len(low), dtype=torch.float64)
+    here[:, c] = 1
+    k, m = torch.arange(count, dtype=torch.float64), len(others)
+    apart = _linear(torch.cat([keep, here, -here]), torch.cat([-low[others], -k, k]))
+    near = torch.zeros(m + count, m + 2 * count, dtype=torch.float64)
+    near[:m, :m], near[m:, m:] = torch.eye(m), torch.cat([-unit, -unit], dim=1)
+    nearness = _linear(near, torch.cat([torch.zeros(m), torch.ones(count)]).double())
+    order = [*range(c), *range(m, m + count), *range(c, m)]
+    back = torch.cat([low[others], torch.zeros(count).double()])
+    placed = _linear(torch.eye(m + count, dtype=torch.float64)[order], back[order])
+    return [apart, nn.ReLU(), nearness, nn.ReLU(), placed]
+
+
+def _linear(matrix: Tensor, bias: Tensor) -> nn.Linear:
+    layer = nn.Linear(matrix.shape[1], matrix.shape[0], dtype=torch.float64)
+    layer.load_state_dict({"weight": matrix, "bias": bias})
+    return layer
 
 
 def _scale_and_shift(step: s.Affine, channels: int) -> tuple[Tensor, Tensor]:
@@ -150,16 +188,10 @@ def _scale_and_shift(step: s.Affine, channels: int) -> tuple[Tensor, Tensor]:
 
 def _channel_map(matrix: Tensor, bias: Tensor, axes: int) -> nn.Module:
     """A matrix on features, a 1x1 convolution on pictures."""
-    size = len(bias)
-    layer: nn.Module
     if axes == 1:
-        layer = nn.Linear(size, size)
-        weight = matrix
-    elif axes == 3:
-        layer = nn.Conv2d(size, size, 1)
-        weight = matrix[:, :, None, None]
-    else:
+        return _linear(matrix, bias)
+    if axes != 3:
         raise BackendRefusal(f"a channel map over {axes} axes is not folded yet")
-    layer = layer.double()
-    layer.load_state_dict({"weight": weight, "bias": bias})
+    layer = nn.Conv2d(len(bias), len(bias), 1).double()
+    layer.load_state_dict({"weight": matrix[:, :, None, None], "bias": bias})
     return layer

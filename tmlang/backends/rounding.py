@@ -213,6 +213,15 @@ def _scaled(value: Enclosed, exact: Tensor, used: Tensor) -> Enclosed:
     return value.linear(lambda z: z * exact, lambda z: z * size, 2).off_by(off * value.reach)
 
 
+def _equal(value: Enclosed, numbers: Tensor) -> Enclosed:
+    """1 where a value equals a number, else 0: of values that are exact, as categories are."""
+    if bool(value.error.any()):
+        raise TypeError
+    within = (value.low <= numbers) & (numbers <= value.high)
+    found = within & (value.low == value.high)
+    return Enclosed(found.double(), within.double(), torch.zeros_like(found, dtype=torch.float64))
+
+
 def _leaky(value: Enclosed, slope: float = 0.01) -> Enclosed:
     exact, used = _number(slope)
     if not 0 <= exact <= 1:
@@ -318,6 +327,7 @@ _OPERATIONS: dict[Any, Callable[..., Any]] = {
     aten.convolution: _convolution,
     aten.native_batch_norm: _normalized,
     aten._native_batch_norm_legit_no_training: _normalized,
+    aten.eq: _equal,
     aten.leaky_relu: _leaky,
     aten.tanh: _smooth(torch.tanh, 1.0),
     aten.sigmoid: _smooth(torch.sigmoid, 0.25),
