@@ -16,7 +16,7 @@ from torch import nn
 
 from tmlang.backends.contract import Job
 from tmlang.meaning.spaces import Cell
-from tmlang.meaning.threats import Goal, Mutable, Threat
+from tmlang.meaning.threats import Goal, Mutable
 
 Tensor = torch.Tensor
 
@@ -26,8 +26,8 @@ LEVELS = 40
 """Steps of the lattice on which sets are finite."""
 BOXES = 2
 """Boxes around each net's inputs, where nets stand side by side."""
-MOVING = 4
-"""Coordinates that move where the others are frozen."""
+MOVING, PLANTED = 4, 6
+"""Coordinates that move where the others are frozen, and where a counterexample is planted for those who decide."""
 
 
 class Residual(nn.Module):
@@ -200,22 +200,26 @@ def listed(net: Net) -> tuple[float, int]:
     return float((scores.amax(dim=1) - own).max()), len(members)
 
 
-def planted(seed: int, *, finite: bool = False) -> tuple[Case, Tensor, Threat]:
-    """A net with a bump of one neuron at a corner of the set, where the other class wins; the corner; the threat."""
+def planted(seed: int, *, few: bool = False, finite: bool = False) -> tuple[Case, Tensor, Job]:
+    """A net with a bump of one neuron at a corner of the set, where the other class wins; the corner; the question.
+    ``few``: :data:`PLANTED` coordinates move alone, and it reaches farther, so that whoever decides can find it."""
+    reach = 0.05 if few else 0.002
     rng = np.random.default_rng(seed)
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
     levels = rng.integers(20, 81, (1, 16)) / 100
     x = (levels if finite else rng.uniform(0.2, 0.8, (1, 16))).astype(np.float32)
-    sign = np.where(rng.random(16) < 0.5, 1.0, -1.0)
+    moving = rng.permutation(np.arange(16) < (PLANTED if few else 16))
+    sign = np.where(rng.random(16) < 0.5, 1.0, -1.0) * moving
     network = nn.Sequential(nn.Linear(16, 9), nn.ReLU(), nn.Linear(9, 2))
     with torch.no_grad():
         network[0].weight[8] = torch.from_numpy(sign).float()
-        network[0].bias[8] = -(float((sign * x[0]).sum()) + 16 * 0.05 - 0.002)
+        network[0].bias[8] = -(float((sign * x[0]).sum()) + moving.sum() * 0.05 - reach)
         network[2].weight.mul_(0.01)
-        network[2].weight[:, 8] = torch.tensor([0.0, 2000.0])
+        network[2].weight[:, 8] = torch.tensor([0.0, 4 / reach])
         network[2].bias.copy_(torch.tensor([1.0, 0.0]))
     cell = Cell("lattice", Fraction(0), Fraction(1), Fraction(1, 100))
     space = unit_box(16, **({"cells": (cell,)} if finite else {}))
     corner = np.rint(100 * x + 5 * sign) / 100 if finite else x + 0.05 * sign
+    spec = threat(radius="1/20" if finite else "501/10000", mutable=Mutable("mask"))
     case = Case(network, space, model(2), x, [0])
-    return case, torch.from_numpy(corner.astype(np.float32)), threat(radius="1/20" if finite else "501/10000")
+    return case, torch.from_numpy(corner.astype(np.float32)), case.job(spec, mask=moving)

@@ -54,7 +54,7 @@ REFUSED = {
 """Methods that bound no nets of a kind."""
 UNPROVED = {("marabou.query", "tanh"), ("marabou.query", "sigmoid")}
 """Methods that refute on nets of a kind, and whose proofs are not believed."""
-FEW = {"auto_lirpa.split": 420, "auto_lirpa.enumerate": 420, "marabou.query": 280}
+FEW = {"auto_lirpa.split": 280, "auto_lirpa.enumerate": 280, "marabou.query": 280}
 SEEDS = range(*map(int, os.environ.get("TM_SEEDS", "0:20000").split(":")))
 PLANTED = int(os.environ.get("TM_PLANTED", "500"))
 TOGETHER, ALONE, WHOLE = 8, 20, 50
@@ -169,7 +169,9 @@ def uncontradicted(paths: Sequence[str], net: Net, seed: int) -> dict[str, Verdi
     """What each method says of a net; no certificate has a failing input, and what is offered lies in its set."""
     said = {path: answered(path, net, seed) for path in paths if (path, net.kind) not in REFUSED}
     proved = {path: {i for i, w in enumerate(a.verdict) if w == "certified"} for path, a in said.items()}
-    failing = set(attacked(net, sorted(set().union(*proved.values()))))
+    # On a lattice an attack between its levels says nothing: that set is listed.
+    finite = net.job.sets.space.cells[0].kind == "lattice"
+    failing = set() if finite else set(attacked(net, sorted(set().union(*proved.values()))))
     for path, units in proved.items():
         assert not units & failing, (path, seed, net.kind, units, failing)
     for path, answer in said.items():
@@ -212,10 +214,8 @@ def no_output_leaves_its_bounds(paths: Sequence[str], seed: int) -> None:
 
 
 def never_certified(path: str, seed: int) -> str:
-    """The verdict on a planted net. On the lattice the corner alone fails, and is found."""
-    finite = path == "auto_lirpa.enumerate"
-    case, corner, spec = planted(seed, finite=finite)
-    job = case.job(spec)
+    """The verdict on a planted net."""
+    case, corner, job = planted(seed, few=path in COMPLETE, finite=path == "auto_lirpa.enumerate")
     assert job.sets.inside(corner.numpy()).all()
     assert case.decisions(torch.from_numpy(case.x)).tolist() == [0]
     assert case.decisions(corner).tolist() == [1]
@@ -277,16 +277,14 @@ def all_kinds_are_certified(tally: Tally, paths: Sequence[str]) -> None:
 def test_adapters_without_anything_kept(path: str) -> None:
     for seed in range(len(KINDS)):
         sandwiched([path], seed)
-    for seed in range(2):
-        never_certified(path, seed)
 
 
 @pytest.mark.usefixtures("kept")
 def test_the_attack_finds_what_can_be_found() -> None:
     """Nearly all boxes that splitting breaks, so that a certificate of one would not go unnoticed."""
-    nets = [random_net(seed, units=1) for seed in range(140)]
+    nets = [random_net(seed, units=1) for seed in range(98)]
     broken = [net for seed, net in enumerate(nets) if answered("auto_lirpa.split", net, seed).verdict == ("broken",)]
-    assert len(broken) >= 20
+    assert len(broken) >= 15
     assert sum(attacked(net, [0]) == [0] for net in broken) >= 0.9 * len(broken)
 
 
@@ -328,10 +326,11 @@ def test_random_nets(kept: Kept, paths: Sequence[str]) -> None:
     all_kinds_are_certified(tally, paths)
 
 
-@pytest.mark.nightly
-@pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("nets", [10, pytest.param(PLANTED, marks=[pytest.mark.nightly, pytest.mark.timeout(7200)])])
 @pytest.mark.parametrize("path", [*BOUNDS, *COMPLETE])
-def test_planted_counterexamples(path: str) -> None:
-    words = Counter(never_certified(path, seed) for seed in range(PLANTED))
+def test_planted_counterexamples(path: str, nets: int) -> None:
+    """None is certified, and who decides finds nearly all."""
+    words = Counter(never_certified(path, seed) for seed in range(nets))
     print(f"\n{path}: {dict(words)}", flush=True)
+    assert path not in COMPLETE or words["broken"] >= 0.9 * nets
