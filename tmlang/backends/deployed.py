@@ -278,14 +278,16 @@ class Deployed(nn.Module):
 
 class Expectation(nn.Module):
     """The object as ``through expectation(draws: n)`` sees it: the mean of the outputs of ``draws`` forward passes
-    (expectation over transformation; Athalye et al., ICML 2018). One row of input costs ``rows`` rows of queries."""
+    (expectation over transformation; Athalye et al., ICML 2018). One row of input costs ``rows`` rows of queries.
+    ``answer``: what each pass shows of its outputs, where that is not all."""
 
-    def __init__(self, deployed: nn.Module, draws: int) -> None:
+    def __init__(self, deployed: nn.Module, draws: int, answer: Callable[[Tensor], Tensor] | None = None) -> None:
         super().__init__()
-        self.deployed, self.rows = deployed, draws
+        self.deployed, self.rows, self.answer = deployed, draws, answer
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.stack([self.deployed(x) for _ in range(self.rows)]).mean(dim=0)
+        passes = [self.deployed(x) for _ in range(self.rows)]
+        return torch.stack(passes if self.answer is None else [self.answer(out) for out in passes]).mean(dim=0)
 
 
 class Ensemble(nn.Module):

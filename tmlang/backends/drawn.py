@@ -39,6 +39,7 @@ class DrawnOracle(Oracle):
             units=parent.units,
             limit=parent.limit,
             view=parent._view,
+            disclosed=parent._disclosed,
             listen=parent._listen,
         )
         self.queries, self._before = parent.queries, parent._before

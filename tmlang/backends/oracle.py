@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from tmlang.backends.disclosed import Disclosed
 from tmlang.plan.ir import AccessLevel
 
 
@@ -41,7 +42,8 @@ class Oracle:
     = -2 where there is none); a decision that takes several draws says so by its ``draws`` and is given (draws, N, H).
     Both contain every step, the decision and the rejection rule of the deployed object, and the network is in
     evaluation mode. ``view``: the object as scores and gradients see it (``through``), where that is another module; it
-    may cost several rows per row (``rows``). ``listen`` hears of every count of rows, for progress.
+    may cost several rows per row (``rows``). ``disclosed``: what an answer shows of its scores, where that is not all;
+    the decision is part of every answer. ``listen`` hears of every count of rows, for progress.
 
     Rows are attributed to units by ``units`` (indices into this batch) where the caller gives them. A library that
     forwards its own batches goes through :meth:`module`: a batch of k*N rows counts k per unit; any other size is
@@ -60,6 +62,7 @@ class Oracle:
         limit: int | None = None,
         used: Sequence[int] | None = None,
         view: nn.Module | None = None,
+        disclosed: Disclosed | None = None,
         listen: Callable[[int], None] | None = None,
     ) -> None:
         self._listen = listen
@@ -67,6 +70,7 @@ class Oracle:
         self._view = network if view is None else view
         self._rows = int(getattr(self._view, "rows", 1))
         self._draws = int(getattr(decide, "draws", 1))
+        self._disclosed = disclosed
         self._decide = decide
         self.classes = classes
         self.level: AccessLevel = level
@@ -99,7 +103,7 @@ class Oracle:
         Raises :class:`AccessDenied` below ``scores``, and below ``white_box`` when ``x`` wants gradients;
         :class:`QueryLimit` when a unit's rows do not fit any more.
         """
-        return self._outputs(x, units)[:, : self.classes]
+        return self._answer(self._outputs(x, units))[:, : self.classes]
 
     def observe(self, x: torch.Tensor, units: torch.Tensor | None = None) -> Seen:
         """Like :meth:`logits`, and what an attacker reads off the same pass who knows the outputs and the rule. Where a
@@ -108,8 +112,14 @@ class Oracle:
         out = self._outputs(x, units)
         with torch.no_grad():
             decided = self._decide(out.detach())
-        slack = getattr(self._decide, "slack", None)
+        slack, out = getattr(self._decide, "slack", None), self._answer(out)
         return Seen(out[:, : self.classes], decided, None if slack is None else slack(out))
+
+    def _answer(self, outputs: torch.Tensor) -> torch.Tensor:
+        """What an answer shows; whoever sees inside sees all of it."""
+        if self._disclosed is None or self.level == "white_box":
+            return outputs
+        return self._disclosed(outputs)
 
     def _outputs(self, x: torch.Tensor, units: torch.Tensor | None) -> torch.Tensor:
         if self.level not in ("white_box", "scores", "transfer"):
@@ -203,6 +213,7 @@ class _UnitView(Oracle):
             units=1,
             limit=parent.limit,
             view=parent._view,
+            disclosed=parent._disclosed,
             listen=parent._listen,
         )
         self.queries = parent.queries[index : index + 1]

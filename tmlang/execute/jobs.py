@@ -12,6 +12,7 @@ from torch import nn
 from tmlang.audit.units import branch_names
 from tmlang.backends.contract import Fit, Job, Received
 from tmlang.backends.deployed import Expectation
+from tmlang.backends.disclosed import Disclosed
 from tmlang.backends.drawn import DrawnOracle
 from tmlang.backends.failure import Failure
 from tmlang.backends.nature import Scene
@@ -119,6 +120,7 @@ class JobMaker:
             level=self.stage.access,
             units=len(given.x),
             view=self._view(arena.attacked),
+            disclosed=None if self._averaged else self._disclosed,
         )
         seed = derive(arena.seed, "universal", self.stage.label, self.repeat)
         seeds = [derive(seed, i) for i in range(len(given.x))]
@@ -139,8 +141,20 @@ class JobMaker:
             limit=access.queries if limited else None,
             used=used if limited and access.queries_per == "example" else None,
             view=self._view(attacked),
+            disclosed=None if proves or self._averaged else self._disclosed,
             listen=self.listen,
         )
+
+    @property
+    def _disclosed(self) -> Disclosed | None:
+        """What an answer of the attacked object shows."""
+        return Disclosed.of(self.arena.threat.access, len(self.arena.attacked.model.classes))
+
+    @property
+    def _averaged(self) -> bool:
+        """Whether a row of scores is a mean over answers."""
+        through = self.stage.through
+        return through is not None and through.name == "expectation" and self._scene is None
 
     @property
     def _scene(self) -> Scene | None:
@@ -162,9 +176,11 @@ class JobMaker:
         through = self.stage.through
         if through is None:
             return None
-        if through.name == "straight_through" or self._scene is not None:
+        if not self._averaged:
             return attacked.straight_through
-        return Expectation(attacked.straight_through, int(cast(Any, dict(through.args)["draws"])))
+        granted = self.stage.access == "scores"
+        answer = self._disclosed if granted else None
+        return Expectation(attacked.straight_through, int(cast(Any, dict(through.args)["draws"])), answer)
 
 
 def _of_pixels(job: Job, *, proves: bool) -> Job:

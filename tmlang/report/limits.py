@@ -109,6 +109,10 @@ def _attacker(threat: Threat, repeats: int) -> Iterator[str]:
         yield f"The attacker here does not know of {', '.join(access.unaware_of)}; whoever does may do better."
     if access.level in ("scores", "decisions", "transfer", "nothing"):
         yield "An attacker with more access than declared may do better."
+    if access.randomness == "known":
+        yield "The searches saw draws of their own, never those that judge: whoever knows these may do better."
+    if access.requests == "share_state":
+        yield "Requests share state, and what was searched keeps none: each was answered as if it were the first."
     if access.queries is not None:
         yield f"An attacker with more than {access.queries} queries may do better."
         if repeats > 1 and access.queries_per == "example":
