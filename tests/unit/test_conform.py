@@ -7,18 +7,23 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from backend_support import unit_box
 
 from tmlang.backends.contract import BackendRefusal, Candidates, Job, Verdicts
 from tmlang.cli.main import main
 from tmlang.execute import conform as module
-from tmlang.execute.conform import conform
+from tmlang.execute.conform import conform, proving
+from tmlang.execute.conform.bench import bench
+from tmlang.meaning.threats import Ball
 from tmlang.plan.capability import Capabilities, Method
 from tmlang.plan.manifest import read_manifest
+from tmlang.plan.written import allowed
 
 MANIFEST = """
 [backend]
@@ -61,7 +66,30 @@ file = { type = "file", meaning = "a file" }
 title = "in the dark"
 role = "corrupt"
 evidence = "estimate"
+access = "nothing"
+norms = []
+draws = "numpy"
+[method.dim.arguments]
+darkness = { type = "number", low = 0, high = 1, meaning = "how dark" }
+[method.turn]
+title = "a corner of the transform"
+role = "attack"
+evidence = "witness"
 access = "decisions"
+norms = ["transform"]
+[method.count]
+title = "one after the other"
+role = "enumerate"
+evidence = "complete"
+access = "decisions"
+norms = ["linf", "l0"]
+[method.far]
+title = "from a pool"
+role = "attack"
+evidence = "witness"
+access = "scores"
+norms = []
+minimizes = ["l2"]
 [method.drawn]
 status = "described"
 title = "a sketch"
@@ -105,15 +133,8 @@ def honest(job: Job) -> Candidates:
     return Candidates(moved, offered, (None,) * len(job.x))
 
 
-def checks(monkeypatch: pytest.MonkeyPatch, name: str, search: Callable[[Job], Any], **changes: Any) -> dict[str, Any]:
-    class Toy:
-        def search(self, job: Job) -> Any:
-            return search(job)
-
-        certify = search_ = search
-
-    toy = Toy()
-    toy.certify = search  # type: ignore[method-assign]
+def checks(monkeypatch: pytest.MonkeyPatch, name: str, search: Callable[..., Any], **changes: Any) -> dict[str, Any]:
+    toy = SimpleNamespace(search=search, certify=search, change=search)
     ours = module.load
     monkeypatch.setattr(module, "load", lambda b, m, c=None: toy if b == "toy" else ours(b, m, c))
     return {c.rule: c for c in conform(replace(row(name), **changes), Capabilities())}
@@ -256,13 +277,310 @@ def test_certifiers(monkeypatch: pytest.MonkeyPatch, word: str, sound: bool | No
     assert [c.kept for c in found.values()] == [sound, useful]
 
 
+# ---- pictures that a transform makes ----
+
+
+def turning(job: Job, share: float = 0.9) -> Candidates:
+    """The pictures at nine tenths of the bounds, whether they fail or not."""
+    if not job.sets.transforms:
+        raise BackendRefusal("it turns pictures")
+    (transform,) = job.sets.transforms
+    if job.deadline is not None and time.monotonic() > job.deadline:
+        return Candidates(job.x.clone(), torch.zeros(len(job.x), dtype=torch.bool), ("timeout",) * len(job.x))
+    theta = np.tile(transform.most * share, (len(job.x), 1))
+    x = torch.from_numpy(transform.made(job.sets.originals.reshape(len(job.x), -1), theta)).reshape(job.x.shape)
+    job.oracle.decisions(x, None)
+    return Candidates(x, torch.ones(len(x), dtype=torch.bool), (None,) * len(x), theta=torch.from_numpy(theta))
+
+
+def too_far(job: Job) -> Candidates:
+    return turning(job, 1.5)
+
+
+def of_another_picture(job: Job) -> Candidates:
+    found = turning(job)
+    assert found.theta is not None
+    return replace(found, theta=found.theta * 0.99)
+
+
+def turning_at_random(job: Job) -> Candidates:
+    return turning(job, float(np.random.uniform(0.8, 0.99)))
+
+
+def turning_in_training(job: Job) -> Candidates:
+    job.oracle._network.train()
+    return turning(job)
+
+
+def test_an_honest_search_of_pictures_keeps_every_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = checks(monkeypatch, "turn", turning)
+    assert len(found) == 9
+    assert [c.rule for c in found.values() if not c.kept] == [MASK], found
+    assert found[MASK].kept is None
+
+
+@pytest.mark.parametrize(
+    ("attack", "rule", "said"),
+    [
+        (lambda job: replace(turning(job), theta=None), MEMBERS, "come with `theta`"),
+        (lambda job: replace(turning(job), theta=torch.zeros(4, 2, dtype=torch.float64)), MEMBERS, "(4, 3)"),
+        (too_far, MEMBERS, "too great"),
+        (of_another_picture, MEMBERS, "not what its parameters `theta` make"),
+        (lambda job: replace(turning(job), x=turning(job).x * float("nan")), MEMBERS, "not finite"),
+        (lambda job: replace(turning(job), x=turning(job).x.flatten(1)), MEMBERS, "(4, 36)"),
+        (lambda job: replace(turning(job), offered=torch.zeros(4, dtype=torch.bool)), MEMBERS, "is its original"),
+        (turning_at_random, SEEDS, "job.seeds"),
+        (lambda job: (random.seed(3), turning(job))[1], STATES, "random state"),
+        (turning_in_training, STATES, "training mode"),
+    ],
+)
+def test_a_lie_about_pictures_is_found(monkeypatch: pytest.MonkeyPatch, attack: Any, rule: str, said: str) -> None:
+    found = checks(monkeypatch, "turn", attack)
+    assert found[rule].kept is False
+    assert said in found[rule].said
+
+
+# ---- patches ----
+
+
+def stamping(job: Job, side: int = 2) -> Candidates:
+    if isinstance(job.threat.allow, Ball):
+        raise BackendRefusal("it knows patches")
+    if job.deadline is not None and time.monotonic() > job.deadline:
+        return Candidates(job.x.clone(), torch.zeros(len(job.x), dtype=torch.bool), ("timeout",) * len(job.x))
+    x = job.x.clone()
+    x[:, :, :side, :side] = 1 - x[:, :, :side, :side].round()
+    job.oracle.logits(x, None)
+    return Candidates(x, torch.ones(len(x), dtype=torch.bool), (None,) * len(x))
+
+
+def test_patches_are_put_to_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = checks(monkeypatch, "stamp", stamping)
+    assert {c.kept for c in found.values()} == {True}, [c for c in found.values() if not c.kept]
+    lies: list[tuple[Callable[[Job], Candidates], str]] = [
+        (lambda job: stamping(job, 3), "not in patch(2, 2) at any place"),
+        (lambda job: replace(stamping(job), x=stamping(job).x * float("inf")), "not finite"),
+        (lambda job: replace(stamping(job), x=stamping(job).x[:2]), "(2, 1, 6, 6)"),
+    ]
+    for lie, said in lies:
+        check = checks(monkeypatch, "stamp", lie)[MEMBERS]
+        assert check.kept is False
+        assert said in check.said
+
+
+# ---- corruptions ----
+
+INPUTS, SAME, UNTOUCHED = (
+    "every changed input is an input of the space",
+    "equal seeds give equal inputs",
+    "random states, flags and originals stay as they are",
+)
+
+
+def dim(x: np.ndarray, domain: Any, arguments: Any, seed: int) -> np.ndarray:  # noqa: ARG001
+    """Darker by the argument, and by a draw."""
+    drawn = np.random.default_rng(seed).uniform(0.9, 1, x.shape)
+    return (x * (1 - float(arguments["darkness"])) * drawn).astype(x.dtype)
+
+
+def bright(x: np.ndarray, domain: Any, arguments: Any, seed: int) -> np.ndarray:
+    """Out of range at the strongest alone."""
+    return dim(x, domain, arguments, seed) + np.float32(arguments["darkness"] == 1) * 2
+
+
+def in_place(x: np.ndarray, domain: Any, arguments: Any, seed: int) -> np.ndarray:  # noqa: ARG001
+    x *= 0.5
+    return x
+
+
+def of_the_world(x: np.ndarray, domain: Any, arguments: Any, seed: int) -> np.ndarray:  # noqa: ARG001
+    return dim(x, domain, arguments, int(np.random.randint(1000)))
+
+
+def seeding_the_world(x: np.ndarray, domain: Any, arguments: Any, seed: int) -> np.ndarray:
+    torch.manual_seed(seed)
+    return dim(x, domain, arguments, seed)
+
+
+def test_an_honest_corruption_keeps_every_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = checks(monkeypatch, "dim", dim)
+    assert {rule: c.kept for rule, c in found.items()} == {INPUTS: True, SAME: True, UNTOUCHED: True}
+    still = checks(monkeypatch, "dim", lambda x, *_: x)
+    assert still[INPUTS].kept is None
+    assert "changed nothing" in still[INPUTS].said
+
+
+@pytest.mark.parametrize(
+    ("change", "rule", "said"),
+    [
+        (bright, INPUTS, "with darkness: 1 is no input of the space: domain"),
+        (lambda x, *_: x * np.float32("nan"), INPUTS, "finite"),
+        (lambda x, *_: x[:, :3], INPUTS, "(1, 3, 6) of (1, 6, 6)"),
+        (lambda x, *_: torch.from_numpy(x), INPUTS, "Tensor"),
+        (in_place, INPUTS, "make a copy"),
+        (of_the_world, SAME, "`seed` alone"),
+        (seeding_the_world, UNTOUCHED, "random state"),
+    ],
+)
+def test_a_lie_of_a_corruption_is_found(monkeypatch: pytest.MonkeyPatch, change: Any, rule: str, said: str) -> None:
+    found = checks(monkeypatch, "dim", change)
+    assert found[rule].kept is False
+    assert said in found[rule].said
+
+
+def test_a_corruption_that_says_it_draws_nothing_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = checks(monkeypatch, "dim", dim, draws="none")[SAME]
+    assert check.kept is False
+    assert "draws nothing" in check.said
+
+
+# ---- enumerations ----
+
+ANSWERS, SHOWN, ENDLESS, TWICE, LATE = (
+    "its verdict is that of every input of the set, each decided alone",
+    "what it calls broken it shows",
+    "what cannot be listed is not certified",
+    "asked twice it says the same, and random states and flags stay as they are",
+    "behind the deadline nothing is certified",
+)
+
+
+def counting(job: Job) -> Verdicts:
+    """All members, as the set itself lists them, one after the other."""
+    words, sizes, x = [], [], job.x.clone()
+    late = job.deadline is not None and time.monotonic() > job.deadline
+    for unit in range(len(x)):
+        members = None if late else job.sets.enumerate(unit, 1000)
+        if members is None:
+            words.append("timeout" if late else "unknown")
+            sizes.append(0)
+            continue
+        listed = torch.from_numpy(members)
+        alone = torch.cat([job.oracle.decisions(row[None], torch.tensor([unit])) for row in listed])
+        fails = torch.nonzero(alone != job.y[unit]).flatten()
+        words.append("broken" if len(fails) else "certified")
+        sizes.append(len(listed))
+        if len(fails):
+            x[unit] = listed[fails[0]]
+    offered = torch.tensor([word == "broken" for word in words])
+    found = Candidates(x, offered, (None,) * len(x))
+    margin = torch.full((len(x),), torch.nan)
+    return Verdicts(tuple(words), margin, 0.0, "proved", found, sizes=tuple(sizes))  # type: ignore[arg-type]
+
+
+def saying(word: str) -> Callable[[Job], Verdicts]:
+    return lambda job: replace(counting(job), verdict=(word,) * len(job.x))  # type: ignore[arg-type]
+
+
+def not_failing(job: Job) -> Verdicts:
+    """Some other member in the place of what fails."""
+    found = counting(job)
+    assert found.candidates is not None
+    x = found.candidates.x.clone()
+    for unit in torch.nonzero(found.candidates.offered).flatten().tolist():
+        members = job.sets.enumerate(unit, 1000)
+        if members is not None:
+            listed = torch.from_numpy(members)
+            decided = job.oracle.decisions(listed, torch.full((len(listed),), unit))
+            moved = (listed != job.x[unit]).flatten(1).any(dim=1)
+            x[unit] = listed[(decided == job.y[unit]) & moved][0]
+    return replace(found, candidates=replace(found.candidates, x=x))
+
+
+def witness_of_nothing(job: Job) -> Verdicts:
+    found = counting(job)
+    assert found.candidates is not None
+    return replace(found, candidates=replace(found.candidates, x=found.candidates.x * float("nan")))
+
+
+def endless(job: Job) -> Verdicts:
+    """Sets of real numbers are taken for one input each."""
+    found = counting(job)
+    words = tuple("certified" if word == "unknown" else word for word in found.verdict)
+    return replace(found, verdict=words)  # type: ignore[arg-type]
+
+
+def late_counting(job: Job) -> Verdicts:
+    found = counting(job)
+    words = tuple("certified" if word == "timeout" else word for word in found.verdict)
+    return replace(found, verdict=words)  # type: ignore[arg-type]
+
+
+def changing_its_mind() -> Callable[[Job], Verdicts]:
+    asked: list[int] = []
+
+    def certify(job: Job) -> Verdicts:
+        asked.append(1)
+        return saying("unknown")(job) if len(asked) % 2 else counting(job)
+
+    return certify
+
+
+def counting_in_training(job: Job) -> Verdicts:
+    job.oracle._network.train()
+    return counting(job)
+
+
+def test_an_honest_enumeration_keeps_every_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = checks(monkeypatch, "count", counting)
+    assert {rule: c.kept for rule, c in found.items()} == dict.fromkeys((ANSWERS, SHOWN, ENDLESS, TWICE, LATE), True)
+    unsure = checks(monkeypatch, "count", saying("unknown"))
+    assert (unsure[ANSWERS].kept, unsure[SHOWN].kept) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("certify", "rule", "said"),
+    [
+        (saying("certified"), ANSWERS, "and it says `certified`"),
+        (saying("broken"), ANSWERS, "0 fail, and it says `broken`"),
+        (lambda job: replace(counting(job), sizes=()), ANSWERS, "`sizes` says nothing"),
+        (lambda job: replace(counting(job), sizes=(3,) * 4), ANSWERS, "`sizes` says 3"),
+        (lambda job: replace(counting(job), verdict=("unknown",)), ANSWERS, "for every unit"),
+        (lambda job: replace(counting(job), candidates=None), SHOWN, "offers no input"),
+        (not_failing, SHOWN, "does not fail"),
+        (witness_of_nothing, SHOWN, "not finite"),
+        (endless, ENDLESS, "real numbers"),
+        (changing_its_mind(), TWICE, "different verdicts"),
+        (lambda job: (np.random.seed(3), counting(job))[1], TWICE, "random state"),
+        (counting_in_training, TWICE, "training mode"),
+        (late_counting, LATE, "behind its deadline"),
+    ],
+)
+def test_a_lie_of_an_enumeration_is_found(monkeypatch: pytest.MonkeyPatch, certify: Any, rule: str, said: str) -> None:
+    found = checks(monkeypatch, "count", certify)
+    assert found[rule].kept is False
+    assert said in found[rule].said
+
+
+def test_every_kind_of_finite_set_is_listed_without_the_method() -> None:
+    """What the truth of an enumeration rests on, counted by hand: of six switches in two rows of three."""
+    native = Capabilities().backend("native")
+    assert native is not None
+    given = bench(native.methods["enumerate"], None, unit_box(1, 6, 6))
+    sizes = {}
+    for listed in proving._listed(given):
+        kind = allowed(listed.job.threat.allow).split(" ")[0]  # type: ignore[arg-type]
+        sizes[kind] = {len(members) for members, _ in listed.members}
+    # One change, two changes: 1 + 6 + 15. A patch of 1 by 2 at four places: 1 + 4 * 3 less 2 that two of them share.
+    assert sizes == {
+        "linf": {64},
+        "l2": {22},
+        "l2_rms": {22},
+        "l1": {22},
+        "l0": {22},
+        "pixels_changed": {22},
+        "patch(1,": {11},
+        "transform": {9},
+        "anything": {64},
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("filed", "file"),
-        ("dim", "corrupt"),
         ("drawn", "described"),
-        ("stamp", "patch"),
+        ("far", "minimize alone"),
         ("big", "no input here"),
     ],
 )
@@ -273,7 +591,18 @@ def test_what_cannot_be_tried_is_said(monkeypatch: pytest.MonkeyPatch, name: str
 
 
 @pytest.mark.parametrize(
-    "path", ["native.pgd", "torchattacks.FGSM", "foolbox.L2ContrastReductionAttack", "auto_lirpa.ibp"]
+    "path",
+    [
+        "native.pgd",
+        "native.transform_pgd",
+        "native.enumerate",
+        "native.gaussian_noise",
+        "imagecorruptions.fog",
+        "torchattacks.FGSM",
+        "foolbox.L2ContrastReductionAttack",
+        "foolbox.SpatialAttack",
+        "auto_lirpa.ibp",
+    ],
 )
 def test_methods_of_tmlang_keep_the_rules(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["backends", "test", path]) == 0
@@ -281,6 +610,18 @@ def test_methods_of_tmlang_keep_the_rules(path: str, capsys: pytest.CaptureFixtu
     assert out.startswith(f"{path}: ")
     assert out.endswith("no rule broken\n")
     assert "  kept " in out
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("path", [m.path for m in Capabilities().methods()])
+def test_no_method_of_tmlang_breaks_a_rule(path: str) -> None:
+    capabilities = Capabilities()
+    backend = capabilities.backend(path.split(".")[0])
+    assert backend is not None
+    found = list(conform(backend.methods[path.split(".")[1]], capabilities))
+    assert found
+    assert not [check for check in found if check.kept is False]
 
 
 def test_the_exit_code_says_that_a_rule_is_broken(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from tmlang.backends.contract import Candidates, Job
+from tmlang.backends.library import searched_ball
 from tmlang.backends.masks import image_axes
 from tmlang.backends.native.arguments import number, whole
 from tmlang.backends.native.hunt import Hunt
@@ -80,6 +81,7 @@ class Square:
         self.row = row
 
     def search(self, job: Job) -> Candidates:
+        searched_ball(job.threat, self.row.norms)  # refuses what its windows are not for
         hunt, frame = Hunt(job), Frame.of(job.sets.space)
         for restart in range(whole(job.arguments["restarts"])):
             for branch in range(len(job.sets.branches)):
