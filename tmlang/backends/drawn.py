@@ -31,19 +31,7 @@ class DrawnOracle(Oracle):
     def __init__(
         self, parent: Oracle, scene: Scene, originals: Tensor, failure: Failure, seeds: Sequence[int], draws: int
     ) -> None:
-        super().__init__(
-            parent._network,
-            parent._decide,
-            classes=parent.classes,
-            level=parent.level,
-            units=parent.units,
-            limit=parent.limit,
-            view=parent._view,
-            disclosed=parent._disclosed,
-            listen=parent._listen,
-        )
-        self.queries, self._before = parent.queries, parent._before
-        self.gradients, self.zero_gradients = parent.gradients, parent.zero_gradients
+        self.__dict__.update(parent.__dict__)  # its grants, and its ledger itself
         self.scene, self.originals, self.failure, self.draws = scene, originals, failure, draws
         self._seeds, self._had = tuple(seeds), [0] * len(seeds)
         self._most = torch.zeros(len(originals))

@@ -12,6 +12,8 @@ from tmlang.semantics.models import KnownModel
 from tmlang.semantics.scope import Env, World
 from tmlang.syntax import ast
 
+_MOST_DRAWS = 100_000
+
 
 def goal(world: World, env: Env, node: ast.Goal, known: KnownModel | None, examples: KnownData | None) -> Goal | None:
     """Which outputs are failures: any wrong class, or a target by name or by rule."""
@@ -90,13 +92,13 @@ def success(
 ) -> Success | None:
     """When a random outcome counts as a failure; ``units`` is the number of examples if the spec fixes it."""
     if isinstance(node, ast.SingleDraw):
-        draws = values.whole(world, env, node.draws, least=1, what="a number of draws")
+        draws = _draws(world, env, node.draws, nature)
         return None if draws is None else Success("single_draw", draws=draws)
     threshold = values.number(world, env, node.threshold)
     confidence = values.share(world, env, node.confidence, "a confidence")
     draws = nature.draws if nature else None
     if node.draws is not None:
-        draws = values.whole(world, env, node.draws, least=1, what="a number of draws")
+        draws = _draws(world, env, node.draws, nature)
     elif nature is None:
         world.report("TM411", "an error probability is measured on fresh draws", node, help="… on 500 fresh draws")
         return None
@@ -110,6 +112,22 @@ def success(
     if not _enough(world, node, threshold, confidence, draws, units or 1):
         return None
     return Success("error_probability", threshold, confidence, draws)
+
+
+def _draws(world: World, env: Env, node: ast.Value, nature: Nature | None) -> int | None:
+    """How many fresh draws judge an input: those of nature, where it draws."""
+    draws = values.whole(world, env, node, least=1, what="a number of draws")
+    if draws is None or (nature is not None and nature.draws == draws):
+        return draws
+    if draws > _MOST_DRAWS:
+        message = f"a number of draws is at most {_MOST_DRAWS}, since each is recorded, and not {draws}"
+        world.report("TM213", message, node)
+        return None
+    if nature is not None:
+        message = f"nature draws {nature.draws} times, and success is judged on {draws}: they are the same draws"
+        world.report("TM422", message, node, help=f"write {nature.draws} in both places")
+        return None
+    return draws
 
 
 def _enough(

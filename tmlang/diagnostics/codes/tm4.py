@@ -23,4 +23,5 @@ RULES = (
     Rule("TM419", "the figure cannot show this evaluation"),
     Rule("TM420", "a transform and what stands beside it can be read in two ways"),
     Rule("TM421", "the perturbation is fitted on examples that the masks are not for"),
+    Rule("TM422", "nature draws, and success is judged on another number of draws"),
 )
