@@ -10,11 +10,11 @@ import pytest
 from audit_support import Rows, attack, certifier, evaluation, plan, threat
 
 from tmlang.audit.columns import Column, Counts
-from tmlang.audit.reuse import contains, reuse, same_sweep
-from tmlang.audit.tally import voided_methods
+from tmlang.audit.reuse import contains, reuse
+from tmlang.audit.tally import tally_plan, voided_methods
 from tmlang.audit.units import Unit
 from tmlang.audit.void import _inside, void_methods
-from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Goal, Patch
+from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Goal, Patch, Property
 from tmlang.plan import codec
 from tmlang.plan.text import plan_json
 
@@ -27,18 +27,6 @@ def linf(radius, **more):
 
 def point(name, subject="t", at=1):
     return evaluation(attack("a"), certifier("c"), name=name, subject=subject, at=(("r", F(at)),) if at else ())
-
-
-# Points of a sweep -------------------------------------------------------------------------------------------------
-
-
-def test_a_sweep_is_what_bears_one_name_and_a_value():
-    mine, other = point("e@r=1"), point("e@r=2", at=2)
-    beside = [point("f@r=1"), point("e", at=0), point("ee@r=1")]
-    whole = plan([mine, *beside, other], [threat()])
-    assert same_sweep(whole, mine) == [other]
-    assert same_sweep(whole, other) == [mine]
-    assert same_sweep(whole, beside[0]) == []
 
 
 # Rows --------------------------------------------------------------------------------------------------------------
@@ -212,16 +200,42 @@ def test_a_witness_voids_what_certifies_its_set_or_a_larger_one():
         assert void(broken) == []
 
 
-def test_points_of_one_sweep_alone_speak_of_one_another():
+def test_all_evaluations_that_ask_the_same_speak_of_one_another():
     same = [threat(name="t1", allow=linf(SMALL)), threat(name="t2", allow=linf(LARGE))]
     records = at("e@r=1", "broken") + at("e@r=2", None, "certified")
-    apart = [r for n in ("e@r=1", "f@r=2") for r in at(n, "broken" if n[0] == "e" else None, "certified")]
-    assert void(apart[:2] + apart[3:], points=[point("e@r=1", "t1", 1), point("f@r=2", "t2", 2)]) == []
-    single = at("e", "broken") + at("e@r=2", None, "certified")
-    assert void(single, points=[point("e", "t1", 0), point("e@r=2", "t2", 2)]) == []
-    for change in ({"goal": Goal("class", target="1")}, {"clean_errors": "excluded"}):
+    apart = at("e", "broken") + at("f", None, "certified")
+    assert void(apart, points=[point("e", "t1", 0), point("f", "t2", 0)]) == CROWN
+    assert void(apart, points=[point("e", "t1", 0), point("f", "t1", 0)]) == CROWN
+    assert void(apart, points=[point("e", "t2", 0), point("f", "t1", 0)]) == []
+    for change in ({"goal": Goal("class", target="1")}, {"clean_errors": "excluded"}, {"data": "other"}):
         assert void(records, subjects=[same[0], replace(same[1], **change)]) == []
     assert void(records, subjects=[same[0], replace(same[1], doc="other words")]) == CROWN
+
+
+def test_a_stage_of_another_name_speaks_as_well_and_is_named_with_its_evaluation():
+    subjects = [threat(name="t1", allow=linf(SMALL)), threat(name="t2", allow=linf(LARGE))]
+    searching = evaluation(attack("walk"), name="e", subject="t1")
+    proving = evaluation(certifier("c"), name="f", subject="t2")
+    found = Rows("e").clean("u").attack("u", "walk", "broken").all
+    records = found + Rows("f").clean("u").proof("u", "c").all
+    assert void(records, subjects=subjects, points=[searching, proving]) == CROWN
+    whole = plan([searching, proving], subjects)
+    (told,) = tally_plan(whole, records)["f"].contradictions
+    assert (told.unit, told.certifier, told.witness) == ("u", "c", "e/walk")
+    assert tally_plan(whole, records)["e"].contradictions == ()
+    assert tally_plan(whole, records)["f"].counts.certified == 0
+    beside = found + Rows("f").clean("u", label=1).proof("u", "c").all
+    assert void(beside, subjects=subjects, points=[searching, proving]) == []
+
+
+def test_properties_of_the_same_words_speak_of_one_another():
+    phi = Property("t1", "m", (("a", "<=", F(1)),), (("0", "is_max", None),))
+    points = [point("e", "t1", 0), point("f", "t2", 0)]
+    records = at("e", "broken") + at("f", None, "certified")
+    same, other = replace(phi, name="t2", doc="said again"), replace(phi, name="t2", given=(("a", "<=", F(2)),))
+    assert void(records, subjects=[phi, same], points=points) == CROWN
+    assert void(records, subjects=[phi, other], points=points) == []
+    assert void(records, subjects=[phi, threat(name="t2", allow=linf(LARGE))], points=points) == []
 
 
 def test_a_witness_of_a_branch_voids_certificates_of_that_branch():

@@ -8,16 +8,39 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tmlang.audit.record import CLEAN_STAGE, Record
-from tmlang.audit.units import is_witness
-from tmlang.meaning.threats import Allowed, Ball, Both, Either
-from tmlang.plan.invariants import declared_name
+from tmlang.audit.units import is_witness, stage_label
+from tmlang.meaning.threats import Allowed, Ball, Both, Either, Property, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan, Plan
 
 
-def same_sweep(plan: Plan, evaluation: EvaluationPlan) -> list[EvaluationPlan]:
-    """The other points of the sweep that an evaluation is a point of."""
-    name = declared_name(evaluation)
-    return [e for e in plan.evaluations if e.at and e is not evaluation and declared_name(e) == name]
+def witnesses_elsewhere(plan: Plan, evaluation: EvaluationPlan, records: Sequence[Record]) -> list[Record]:
+    """Witnesses that other evaluations found in the set of this one or in a smaller one, renamed to it; their stage
+    says where they come from."""
+    subject = plan.subject(evaluation.subject)
+    labels = {r.unit: r.label for r in records if r.evaluation == evaluation.name and r.stage == CLEAN_STAGE}
+    speaking = {
+        other.name: other
+        for other in plan.evaluations
+        if other.name != evaluation.name and _lies_in(plan.subject(other.subject), subject)
+    }
+    return [
+        replace(r, evaluation=evaluation.name, stage=f"{r.evaluation}/{stage_label(speaking[r.evaluation], r)}")
+        for r in records
+        if r.evaluation in speaking and r.stage != CLEAN_STAGE and is_witness(r) and labels.get(r.unit) == r.label
+    ]
+
+
+def _lies_in(small: Subject, large: Subject) -> bool:
+    """Whether every input of the one set surely lies in the other, and fails there for the same reason."""
+    if isinstance(small, Threat) and isinstance(large, Threat):
+        return _alike(small, large) and contains(large.allow, small.allow)
+    named = isinstance(small, Property) and isinstance(large, Property)
+    return named and replace(small, name=large.name, doc=large.doc) == large
+
+
+def _alike(one: Threat, other: Threat) -> bool:
+    """Equal but for the set and for words."""
+    return replace(one, allow=other.allow, name=other.name, doc=other.doc) == other
 
 
 def reuse(
@@ -34,8 +57,7 @@ def reuse(
     found = []
     for other in others:
         theirs = plan.threat(other.subject)
-        same = replace(theirs, allow=threat.allow, name=threat.name, doc=threat.doc) == threat
-        if other.name == evaluation.name or not same:
+        if other.name == evaluation.name or not _alike(theirs, threat):
             continue
         smaller, larger = contains(threat.allow, theirs.allow), contains(theirs.allow, threat.allow)
         for row in records:

@@ -64,7 +64,7 @@ def _records(folder: str) -> str:
 
 def _void(plan: Json) -> str:
     """The table ``void``: methods with a certificate above its gap on a unit that a witness breaks (EVIDENCE.md section
-    6), of the evaluation itself or of a smaller set at another point of its sweep."""
+    6), of the evaluation itself or in the same set or a smaller one of another."""
     read = {e["name"]: reading(plan, e) for e in plan["evaluations"]}
     found = ["SELECT NULL::VARCHAR AS method WHERE false"]
     for evaluation, own in read.items():

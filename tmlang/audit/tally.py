@@ -12,7 +12,7 @@ from tmlang.audit.confidence import confidence
 from tmlang.audit.counting import clean_columns, column, counted, counts_of, unknown
 from tmlang.audit.estimates import tally_draws, tally_shift
 from tmlang.audit.record import BRANCHES, CLEAN_STAGE, UNFINISHED, Record
-from tmlang.audit.reuse import reuse, same_sweep
+from tmlang.audit.reuse import witnesses_elsewhere
 from tmlang.audit.units import (
     Reader,
     Unit,
@@ -74,10 +74,9 @@ def voided_methods(plan: Plan, records: Sequence[Record]) -> frozenset[str]:
 
 
 def _contradicted(plan: Plan, evaluation: EvaluationPlan, records: Sequence[Record]) -> tuple[Contradiction, ...]:
-    """What contradicts certificates of an evaluation, a witness of a smaller set at another point of its sweep too."""
-    others = same_sweep(plan, evaluation) if isinstance(plan.subject(evaluation.subject), Threat) else []
-    smaller = [r for r in reuse(plan, evaluation, others, records) if is_witness(r)] if others else []
-    return contradictions(evaluation, [*records, *smaller])
+    """What contradicts certificates of an evaluation, a witness that another one found in its set too."""
+    elsewhere = witnesses_elsewhere(plan, evaluation, records) if proof_stages(evaluation) else []
+    return contradictions(evaluation, [*records, *elsewhere])
 
 
 def contradictions(evaluation: EvaluationPlan, records: Iterable[Record]) -> tuple[Contradiction, ...]:
@@ -85,7 +84,8 @@ def contradictions(evaluation: EvaluationPlan, records: Iterable[Record]) -> tup
     found: list[Contradiction] = []
     proofs = proof_stages(evaluation)
     for unit, rows in group(evaluation, records).items() if proofs else ():
-        witnesses = [r for stage in evaluation.stages for r in rows.get(stage.label, ()) if is_witness(r)]
+        searched = (of_stage for label, of_stage in rows.items() if label != CLEAN_STAGE)
+        witnesses = [r for of_stage in searched for r in of_stage if is_witness(r)]
         for stage in proofs if witnesses else ():
             for row in rows.get(stage.label, ()):
                 against = next((w for w in witnesses if row.verdict == "certified" and _covers(row, w)), None)

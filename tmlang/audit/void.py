@@ -12,7 +12,7 @@ from tmlang.audit.recount import Json, Only, Recount, Units, witness
 
 def void_methods(plan: Json, rows: Sequence[Record]) -> Units:
     """Methods with a certificate above its gap on a unit that a witness breaks, in the same branch: one of its own, or
-    one of a smaller set at another point of its sweep."""
+    one that another evaluation found in the same set or a smaller one."""
     subjects = {s["name"]: s for s in plan["subjects"]}
     read = {e["name"]: Recount(e, subjects[e["subject"]], rows, frozenset(), Only()) for e in plan["evaluations"]}
     void = set()
@@ -35,12 +35,10 @@ _RADII = ("radius", "radii", "tolerance")
 
 
 def smaller(one: Recount, other: Recount) -> bool:
-    """Two points of a sweep that differ in radii only, none of which is greater in the first."""
-    if not one.evaluation["at"] or one.evaluation["name"].split("@")[0] != other.evaluation["name"].split("@")[0]:
-        return False
+    """Two evaluations that ask the same but for radii, none of which is greater in the first."""
     named = ("name", "doc", "allow")
     rest = [{k: v for k, v in r.subject.items() if k not in named} for r in (one, other)]
-    return rest[0] == rest[1] and _inside(one.subject["allow"], other.subject["allow"])
+    return rest[0] == rest[1] and _inside(one.subject.get("allow"), other.subject.get("allow"))
 
 
 def _inside(small: Any, large: Any) -> bool:
