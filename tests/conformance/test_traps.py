@@ -13,7 +13,7 @@ from conformance_support import watched
 from torch import nn
 
 from tmlang.backends.foolbox import _Pictures
-from tmlang.backends.native.transforms import TransformHunt
+from tmlang.backends.native.transform_hunt import TransformHunt
 from tmlang.backends.torchattacks import Pixels, Rearranged, Saliency
 from tmlang.meaning.threats import Ball, Both, Either, Threat, Transform
 from tmlang.meaning.values import Quantity, Symbol

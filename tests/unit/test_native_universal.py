@@ -8,14 +8,14 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 import torch
-from backend_support import threat, unit_box
+from backend_support import search, threat, unit_box
 from native_support import linear, run
 
 from tmlang.backends.contract import BackendRefusal, Fit
 from tmlang.backends.shared import is_shared
 from tmlang.meaning.spaces import Cell
-from tmlang.meaning.threats import Ball, Mutable, Patch
-from tmlang.meaning.values import Distance
+from tmlang.meaning.threats import Access, Ball, Both, Mutable, Patch, Transform
+from tmlang.meaning.values import Distance, Quantity
 
 
 def shared_job(case, fitted, spec):
@@ -115,10 +115,37 @@ def test_without_examples_to_fit_on_it_refuses():
     spec = threat("linf", F(1, 4), perturbation="universal", fitted_on="fit")
     with pytest.raises(BackendRefusal, match="fitted on"):
         run("pgd", case, case.job(spec))
-    few, there = case.job(spec, limit=5), case.job(spec)
+    few, there = case.job(spec), case.job(spec, limit=3)
     few = replace(few, fit=Fit(there.oracle, there.sets, there.x, there.y, None, 0))
-    with pytest.raises(BackendRefusal, match="queries"):
+    with pytest.raises(BackendRefusal, match="4 queries"):
         run("pgd", case, few)
+
+
+@pytest.mark.parametrize("limit", [4, 5, 7, 12, 30])
+def test_the_limit_is_of_every_fitting_example_and_nobody_is_asked_about_the_judged(limit):
+    """20 steps towards the corner of the box; four looks are one step of a fourth, which is not enough."""
+    space = unit_box(3)
+    fitted, judged = (linear([[0] * 3, [1] * 3], [1.6, 0], space, np.full((n, 3), 0.4)) for n in (150, 4))
+    spec = threat("linf", F(1, 4), access=Access("white_box", queries=limit))
+    job = shared_job(judged, fitted, spec)
+    found = run("pgd", judged, job, steps=F(20), step_size=Distance(F(1, 16), "px"))
+    assert job.fit is not None
+    assert int(job.fit.oracle.queries.max()) <= limit
+    assert int(job.oracle.queries.max()) == 0
+    failing = (judged.decisions(found.x) == 1).all()
+    assert bool(failing) == (limit >= 7)  # 3 * 0.4 + 3 k / 16 > 1.6 takes k = 3 steps
+
+
+def test_places_share_the_limit():
+    rng = np.random.default_rng(6)
+    slope = rng.normal(size=(4, 5))
+    fitted, judged = cases(unit_box(4, 5), slope, slope.sum() / 2 + 2.4, 30)
+    spec = replace(threat(access=Access("white_box", queries=50)), allow=Patch("rectangle", 2, 2))
+    job = shared_job(judged, fitted, spec)
+    found = run("patch_pgd", judged, job, steps=F(30), step_size=Distance(F(1, 10), "px"), places=F(12))
+    assert job.fit is not None
+    assert 40 <= int(job.fit.oracle.queries.max()) <= 50  # four for each place at least
+    assert bool(found.offered.any())
 
 
 def test_the_fit_depends_on_its_seed_and_not_on_the_judged():
@@ -126,3 +153,72 @@ def test_the_fit_depends_on_its_seed_and_not_on_the_judged():
     job = shared_job(case, case, threat("linf", F(1, 4), perturbation="universal", fitted_on="fit"))
     alone = replace(job, sets=job.sets.rows([2]), x=job.x[2:3], y=job.y[2:3], seeds=job.seeds[2:3])
     assert torch.equal(run("pgd", case, job).x[2:3], run("pgd", case, alone).x)
+
+
+# --- pictures that a transform makes ---------------------------------------------------------------------------------
+
+
+def dots(*places):
+    """Strips of five pixels with a dot at a place (or at several); class 1 where the fourth pixel is bright."""
+    x = np.zeros((len(places), 1, 1, 5), np.float32)
+    for row, place in zip(x, places, strict=True):
+        row[0, 0, place] = 1
+    space = replace(unit_box(1, 1, 5), channel_axis=0)
+    return linear([[0] * 5, [0, 0, 0, 1, 0]], [0.5, 0], space, x)
+
+
+def shift(step=None):
+    return Transform((("translate", Quantity(F(2), "px")),), "bilinear", F(0), () if step is None else (F(step),))
+
+
+STRIPS = {
+    "transform_grid": ({"values": F(5)}, shift(1)),
+    "transform_pgd": ({"steps": F(12), "restarts": F(6)}, shift()),
+}
+
+
+@pytest.mark.parametrize("name", list(STRIPS))
+def test_one_shift_is_fitted_and_applied_to_all(name):
+    """Five fitting dots take one pixel to the right, three take two: one it is, whatever the judged would like."""
+    arguments, allow = STRIPS[name]
+    fitted, judged = dots(2, 2, 2, 2, 2, 1, 1, 1), dots(1, 1, 2, 4, 1)
+    job = shared_job(judged, fitted, replace(threat(), allow=allow))
+    found = search(f"native.{name}", judged, job, **arguments)
+    assert (judged.decisions(found.x) == 1).tolist() == [False, False, True, False, False]
+    assert len(np.unique(found.theta.numpy(), axis=0)) == 1
+    assert 0.5 < float(found.theta[0, 1]) < 1.5
+    assert job.sets.inside(found.x.numpy(), found.theta.numpy())[found.offered.numpy()].all()
+    assert is_shared(job.sets, found.x.numpy(), found.theta.numpy())
+    assert int(job.oracle.queries.max()) == 0
+
+
+@pytest.mark.parametrize("name", list(STRIPS))
+def test_who_leaves_the_ball_is_not_attacked(name):
+    """A shift of one dot changes two pixels, of two dots that are apart four."""
+    arguments, _ = STRIPS[name]
+    fitted, judged = dots(2, 2, [0, 2]), dots(2, [0, 2])
+    both = Both((shift(1), Ball("l0", "px", F(2))))
+    job = shared_job(judged, fitted, replace(threat(), allow=both))
+    found = search(f"native.{name}", judged, job, **arguments)
+    assert found.offered.tolist() == [True, False]
+    assert (judged.decisions(found.x) == 1).tolist() == [True, False]
+
+
+def test_under_a_limit_the_least_shifts_are_tried():
+    fitted, judged = dots(2, 2, 1, 1, 1), dots(2, 1)
+    for limit, expected in ((25, [False, True]), (9, [True, False])):  # 9 points up to one pixel, 25 up to two
+        spec = replace(threat(access=Access("decisions", queries=limit)), allow=shift(1))
+        job = shared_job(judged, fitted, spec)
+        found = search("native.transform_grid", judged, job, values=F(5))
+        assert (judged.decisions(found.x) == 1).tolist() == expected
+        assert job.fit is not None
+        assert int(job.fit.oracle.queries.max()) == limit
+
+
+def test_parameters_of_several_shifts_are_told_apart():
+    case = dots(2, 1)
+    sets = case.job(replace(threat(), allow=shift(1))).sets
+    one, two, none = [0.0, 1.0], [0.0, 2.0], [np.nan, np.nan]
+    assert is_shared(sets, sets.originals, np.array([one, one]))
+    for other in (two, none):
+        assert not is_shared(sets, sets.originals, np.array([one, other]))

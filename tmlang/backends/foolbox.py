@@ -17,7 +17,7 @@ import torch
 from tmlang.backends.contract import BackendRefusal, Candidates, Job
 from tmlang.backends.library import Best, Door, LibraryAttack, Search, isolated
 from tmlang.backends.native.arguments import whole
-from tmlang.backends.native.transforms import TransformHunt, walk
+from tmlang.backends.native.transform_hunt import TransformHunt, walk
 from tmlang.backends.transforms import Parameters
 
 if TYPE_CHECKING:

@@ -12,12 +12,15 @@ from tmlang.backends.threatset import ThreatSet
 Values = NDArray[Any]
 
 
-def is_shared(sets: ThreatSet, x: Values) -> bool:
-    """Whether some content, or some change, makes every ``x`` (N, *shape) of its original.
+def is_shared(sets: ThreatSet, x: Values, theta: NDArray[np.float64] | None = None) -> bool:
+    """Whether some content, or some change, makes every ``x`` (N, *shape) of its original; or a transform with the same
+    parameters ``theta`` (N, p), of which NaN alone are none.
 
     A coordinate at an end of its own range would stand there under anything beyond as well; elsewhere the sum of the
     original and the change is rounded once, so the change is known to two units in the last place.
     """
+    if theta is not None and not np.isnan(theta).all():
+        return len(np.unique(theta, axis=0)) == 1
     originals = sets.originals.reshape(len(sets), -1).astype(np.float64)
     moved = x.reshape(originals.shape).astype(np.float64)
     lower, upper = (end.reshape(originals.shape).astype(np.float64) for end in (sets.lower, sets.upper))

@@ -26,8 +26,8 @@ Parameters = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TransformSet:
-    """``transform``, over the pictures of ``domain``. ``before`` and ``behind``: how many parameters of other transforms
-    a candidate keeps on either side of its own."""
+    """``transform``, over the pictures of ``domain``. ``before``, ``behind``: how many parameters of other transforms a
+    candidate keeps on either side of its own."""
 
     transform: Transform
     domain: Domain

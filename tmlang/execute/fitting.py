@@ -11,7 +11,6 @@ import torch
 from tmlang.backends.decision import NO_DECISION
 from tmlang.backends.nature import laid
 from tmlang.backends.threatset import ThreatSet
-from tmlang.diagnostics.stop import stop
 from tmlang.execute.units import Clean, make_units
 from tmlang.meaning.threats import Threat
 
@@ -31,20 +30,10 @@ class Fitting:
 
 
 def fitting(threat: Threat, attacked: Attacked, world: World) -> Fitting | None:
-    """What ``threat`` fits on; ``None`` for one that does not.
-
-    Raises TM826 where that is not defined: masks per example belong to the examples that they were made for, and every
-    surrogate would give a perturbation of its own.
-    """
+    """What ``threat`` fits on; ``None`` for one that does not."""
     if threat.perturbation != "universal":
         return None
     assert threat.fitted_on is not None
-    for what, present in (
-        ("masks per example", threat.mutable.per_example),
-        ("transfer from other models", threat.access.level == "transfer"),
-    ):
-        if present:
-            raise stop("TM826", f"{threat.name} is universal, with {what}, which is not run yet", threat.origin)
     there = replace(threat, data=threat.fitted_on)
     data = world.data(there)
     unknown = Clean(torch.full((len(data.ids),), NO_DECISION), (None,) * len(data.ids), 0.0)

@@ -62,10 +62,10 @@ class JobMaker:
         if self.stage.role in ("certify", "decide_exactly") and isinstance(allow, Either):
             named = zip(branch_names(allow), allow.parts, strict=True)
             return [
-                Searched(own, _on_branch(self._job(at, self._oracle(len(at), used), seeds), part), True, name)
+                Searched(own, _on_branch(self._job(own, at, self._oracle(len(at), used), seeds), part), True, name)
                 for name, part in named
             ]
-        return [Searched(own, self._job(at, self._oracle(len(at), used), seeds), True)]
+        return [Searched(own, self._job(own, at, self._oracle(len(at), used), seeds), True)]
 
     def seed(self, unit: int) -> int:
         return derive(self.arena.seed, self.arena.units[unit].id, self.stage.label, self.repeat)
@@ -82,9 +82,9 @@ class JobMaker:
             listen=self.listen,
         )
         seeds = tuple(derive(self.seed(i), attacked.model.name) for i in at)
-        return Searched(attacked, self._job(at, oracle, seeds), False)
+        return Searched(attacked, self._job(attacked, at, oracle, seeds), False)
 
-    def _job(self, at: Sequence[int], oracle: Oracle, seeds: tuple[int, ...]) -> Job:
+    def _job(self, attacked: Attacked, at: Sequence[int], oracle: Oracle, seeds: tuple[int, ...]) -> Job:
         arena, through = self.arena, self.stage.through
         index = torch.tensor(list(at))
         job = Job(
@@ -99,7 +99,7 @@ class JobMaker:
             deadline=self.deadline,
             through=None if through is None else (through.name, dict(through.args)),
             read=self.read,
-            fit=self._fit(),
+            fit=self._fit(attacked),
             received=of_units(self.received, at),
         )
         job = replace(job, oracle=self._around(job, seeds))
@@ -107,20 +107,22 @@ class JobMaker:
             return job
         return _of_pixels(job, proves=self.stage.role != "attack")
 
-    def _fit(self) -> Fit | None:
-        """What a universal perturbation is fitted on; its queries are nobody's."""
-        arena = self.arena
+    def _fit(self, attacked: Attacked) -> Fit | None:
+        """What a universal perturbation is fitted on. The attacked object answers about each fitting example as often as
+        about one example under the threat; a surrogate is the attacker's own."""
+        arena, own = self.arena, attacked is self.arena.attacked
         if arena.fitting is None or self.stage.role != "attack":
             return None
         given = arena.fitting
         oracle = Oracle(
-            arena.attacked.deployed,
-            arena.attacked.decision,
-            classes=len(arena.attacked.model.classes),
-            level=self.stage.access,
+            attacked.deployed,
+            attacked.decision,
+            classes=len(attacked.model.classes),
+            level=self.stage.access if own else "white_box",
             units=len(given.x),
-            view=self._view(arena.attacked),
-            disclosed=None if self._averaged else self._disclosed,
+            limit=arena.threat.access.queries if own else None,
+            view=self._view(attacked),
+            disclosed=self._disclosed if own and not self._averaged else None,
         )
         seed = derive(arena.seed, "universal", self.stage.label, self.repeat)
         seeds = [derive(seed, i) for i in range(len(given.x))]
@@ -201,4 +203,5 @@ def _unmade(allow: Allowed) -> Allowed:
 
 def _on_branch(job: Job, part: Allowed) -> Job:
     """The same units with one branch of their union as the whole set."""
-    return replace(job, sets=job.sets.allowing(part), threat=replace(job.threat, allow=part))
+    fit = job.fit and replace(job.fit, sets=job.fit.sets.allowing(part))
+    return replace(job, sets=job.sets.allowing(part), threat=replace(job.threat, allow=part), fit=fit)

@@ -155,9 +155,9 @@ class StageRun:
         forwards = sum((s.job.oracle.spent for s in searched), zeros).tolist()
         gradients = sum((s.job.oracle.gradients for s in searched), zeros).tolist()
         flat = sum((s.job.oracle.zero_gradients for s in searched), zeros).tolist()
-        fitted, climbed = _fitting(searched, len(at))
+        (fitted, climbed), asked = _fitting(searched, len(at)), _asked(searched)
         counts = zip(at, queries, forwards, gradients, flat, strict=True)
-        return tuple(Effort(q, f + fitted, g + climbed, z, share, maker.seed(i)) for i, q, f, g, z in counts)
+        return tuple(Effort(q + asked, f + fitted, g + climbed, z, share, maker.seed(i)) for i, q, f, g, z in counts)
 
     def _lost(self, piece: Piece) -> tuple[Effort, ...]:
         """What a call cost that took its counts with it: under a limit, every query that was left."""
@@ -291,6 +291,13 @@ def _fitting(searched: Sequence[Searched], units: int) -> tuple[int, int]:
     return -(-spent[0] // units), -(-spent[1] // units)
 
 
+def _asked(searched: Sequence[Searched]) -> int:
+    """The queries about the fitting example that was asked about most, where they are limited: of a universal
+    perturbation these are the queries of each example, which is not asked about itself."""
+    fits = [s.job.fit.oracle for s in searched if s.job.fit is not None]
+    return max((int(o.spent.max()) for o in fits if o.limit is not None and o.units), default=0)
+
+
 def _restart(searched: Searched) -> None:
     """Streams of noise inside the object start from the batch's first seed."""
     seed = searched.job.seeds[0]
@@ -304,7 +311,8 @@ def _one_for_all(candidates: Candidates, job: Job) -> bool:
     if candidates.x.shape != job.x.shape or len(candidates.offered) != len(job.x):
         return True
     at = np.flatnonzero(candidates.offered.cpu().numpy())
-    return not len(at) or is_shared(job.sets.rows(at), candidates.x.detach().cpu().numpy()[at])
+    theta = None if candidates.theta is None else candidates.theta.detach().cpu().numpy()[at]
+    return not len(at) or is_shared(job.sets.rows(at), candidates.x.detach().cpu().numpy()[at], theta)
 
 
 def _nothing(job: Job) -> Candidates:

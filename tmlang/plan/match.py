@@ -259,10 +259,13 @@ class Matcher:
             said = f"{attacks[1].call.name} finds a second perturbation, and `{subject.name}` is about one for all"
         elif attacks and evaluation.repeats > 1:
             said = f"{evaluation.repeats} repeats find as many perturbations, and `{subject.name}` is about one for all"
+        elif attacks and len(subject.access.surrogates) > 1:
+            many = len(subject.access.surrogates)
+            said = f"{many} surrogates give as many perturbations, and `{subject.name}` is about one for all"
         else:
             return
         note = "what either of two perturbations breaks is broken by no single one of them"
-        help = "give every search (and every seed) an evaluation of its own, and compare these"
+        help = "give every search, seed and surrogate an evaluation of its own, and compare these"
         self._say("TM520", said, attacks[-1 if len(attacks) == 1 else 1].call, notes=(note,), help=help)
 
     def _draws(self, call: Call, match: Match, threat: Threat, curves: Sequence[Curve]) -> None:

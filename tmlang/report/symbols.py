@@ -19,6 +19,8 @@ from tmlang.meaning.threats import (
     Subject,
     Threat,
     Transform,
+    transforms,
+    without_pictures,
 )
 from tmlang.meaning.values import Quantity, Value
 from tmlang.plan.written import number, transform_parts
@@ -208,12 +210,22 @@ def _counted(threat: Threat) -> Iterator[str]:
         yield rf"d(x, y) = \min \{{ {length} \mid x' \in S(x), {fails} \}}"
         yield rf"m = \text{{median of }} d \text{{ over }} {base}"
     elif threat.perturbation == "universal":
-        shifted = fails.replace("x'", r"x + \delta")
-        stands = rf"\{{ (x, y) \in {base} \mid f(x) = y \wedge \neg {shifted} \}}"
-        yield rf"{name} = \min_{{\delta}} | {stands} | / |{base}|"
+        yield _universal(threat, fails, name, base)
     else:
         stands = rf"\{{ (x, y) \in {base} \mid f(x) = y \wedge \neg \exists x' \in S(x): {fails} \}}"
         yield rf"{name} = | {stands} | / |{base}|"
+
+
+def _universal(threat: Threat, fails: str, name: str, base: str) -> str:
+    """One change for all; of pictures one vector of parameters, and of both kinds one of either."""
+    if not transforms(threat.allow):
+        chosen, failing = r"\delta", fails.replace("x'", r"x + \delta")
+    else:
+        chosen = r"\theta" if without_pictures(threat.allow) is None else r"\delta"
+        made = rf"T_{{{chosen}}}(x)"
+        failing = rf"( {made} \in S(x) \wedge " + fails.replace("x'", made) + " )"
+    stands = rf"\{{ (x, y) \in {base} \mid f(x) = y \wedge \neg {failing} \}}"
+    return rf"{name} = \min_{{{chosen}}} | {stands} | / |{base}|"
 
 
 def _property(subject: Property, space: Space) -> Iterator[str]:

@@ -29,6 +29,8 @@ from tmlang.meaning.threats import (
     Success,
     Threat,
     Transform,
+    transforms,
+    without_pictures,
 )
 from tmlang.plan.written import number, transform_parts, written
 from tmlang.report.object_words import data_words, listed, object_words, share, sign, unit_of
@@ -147,7 +149,10 @@ def _allowed_sentence(threat: Threat, space: Space) -> str:
         metric = f" `{threat.minimize_metric}`" if threat.minimize_metric else ""
         norm = _norm_words(threat.minimize[0]) + metric
         return f"There is no limit: the attacker looks for the nearest input that fails, by {norm}{also}."
-    return f"The attacker may hand in any input of the space for which {allowed_words(threat.allow, space)}{also}."
+    what = allowed_words(threat.allow, space)
+    if threat.nature is not None and "place" in {part for part, *_ in threat.nature.parts}:
+        what = what.replace("at any place", "where the world puts it")
+    return f"The attacker may hand in any input of the space for which {what}{also}."
 
 
 def allowed_words(allow: Allowed, space: Space) -> str:
@@ -234,7 +239,10 @@ def _mutable(mutable: Mutable, space: Space) -> str:
 
 def _chosen(threat: Threat) -> str:
     if threat.perturbation == "universal":
-        return f"One change is chosen once, on `{threat.fitted_on}`, and is then the same for every example."
+        made, changed = transforms(threat.allow), without_pictures(threat.allow) is not None
+        what = "One vector of parameters" if made and not changed else "One change"
+        what += ", or one vector of parameters," if made and changed else ""
+        return f"{what} is chosen once, on `{threat.fitted_on}`, and is then the same for every example."
     return "The change is chosen for each example on its own."
 
 

@@ -79,7 +79,8 @@ def _solved(
         values = np.minimum(low + np.rint((values - low) / float(lattice.step)) * float(lattice.step), high)
 
     def off(at: Floats) -> Floats:
-        return np.nan_to_num(excess(relation, {**others, name: at}), nan=np.inf)
+        by: Floats = np.nan_to_num(excess(relation, {**others, name: at}), nan=np.inf)
+        return by
 
     wrong = off(values)
     span = np.maximum(high - low, np.finfo(np.float64).tiny)

@@ -7,17 +7,15 @@ interpolation.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from tmlang.backends.contract import BackendRefusal, Candidates, Job
 from tmlang.backends.native.arguments import whole, word
-from tmlang.backends.native.hunt import Hunt
 from tmlang.backends.native.losses import Loss, loss_of
-from tmlang.backends.resampling import doubles, resample
+from tmlang.backends.native.transform_hunt import FIRST_STEP, TransformHunt, shown, walk
+from tmlang.backends.native.universal_transforms import ascended, best_of, counted, fitted
 from tmlang.backends.transforms import Parameters, TransformSet, spread
 
 if TYPE_CHECKING:
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
 
 Tensor = torch.Tensor
 
-_ROWS = 512
-"""Pictures that are asked about in one pass."""
-_FIRST_STEP = 0.5
 _DRAWS = 12
 """Times that parameters are drawn back into the balls, at last to the original itself."""
 _BACK = 0.75
@@ -42,13 +37,12 @@ class TransformGrid:
         self.row = row
 
     def search(self, job: Job) -> Candidates:
+        if job.threat.perturbation == "universal":
+            fit = fitted(job)
+            return best_of(job, fit, (tried for of in fit.each() for tried in counted(fit, _grid(job, of))))
         hunt = TransformHunt(job)
         for transform in hunt.each():
-            points = spread(transform, whole(job.arguments["values"]))
-            limit = whole(job.arguments["at_most"])
-            if len(points) > limit:
-                raise BackendRefusal(f"the grid has {len(points)} points, and at_most is {limit}")
-            walk(hunt, points)
+            walk(hunt, _grid(job, transform))
         return hunt.result()
 
 
@@ -61,104 +55,34 @@ class TransformPGD:
         self.row = row
 
     def search(self, job: Job) -> Candidates:
-        hunt = TransformHunt(job)
         if all(transform.how.interpolate == "nearest" for transform in job.sets.transforms):
             raise BackendRefusal("the nearest pixel stays the same under small changes: take native.transform_grid")
-        loss, restarts = loss_of(job, word(job.arguments["loss"])), whole(job.arguments["restarts"])
-        for transform in hunt.each():
-            for restart in range(restarts):
-                units = hunt.open()
-                if len(units) and transform.how.interpolate != "nearest":
-                    _climb(hunt, units, loss, hunt.branch * restarts + restart)
+        loss, steps = loss_of(job, word(job.arguments["loss"])), whole(job.arguments["steps"])
+        if job.threat.perturbation == "universal":
+            fit = fitted(job)
+            return best_of(job, fit, (tried for run in _runs(fit) for tried in ascended(fit, loss, steps, run)))
+        hunt = TransformHunt(job)
+        for run in _runs(hunt):
+            units = hunt.open()
+            if len(units):
+                _climb(hunt, units, loss, run)
         return hunt.result()
 
 
-class TransformHunt(Hunt):
-    """A hunt among the pictures that a transform makes: what is kept is kept with its parameters ``theta`` (N, kept).
-
-    ``branch``: the branch of the set that it is in, the first that is made by a transform to begin with; ``transform``:
-    what makes its pictures.
-    """
-
-    transform: TransformSet
-
-    def __init__(self, job: Job) -> None:
-        super().__init__(job)
-        self.theta = torch.full((len(job.x), job.sets.parameters), torch.nan, dtype=torch.float64)
-        self._flat = job.sets.originals.reshape(len(job.x), -1)
-        next(self.each())
-
-    def each(self) -> Iterator[TransformSet]:
-        """The transform of every branch that is made by one, in turn; the hunt is then in that branch."""
-        for branch, own in enumerate(self.job.sets.branches):
-            if own.transform is not None:
-                self.branch, self.transform = branch, own.transform
-                yield own.transform
-
-    def originals(self, units: Tensor) -> Tensor:
-        """The numbers that the originals of ``units`` stand for (n, size), float64."""
-        domain, flat = self.job.sets.domain, self._flat[units.numpy()]
-        return doubles(domain, flat, domain.indices(flat)[0])
-
-    def made(self, theta: Parameters, units: Tensor) -> Tensor:
-        """T(x; theta) of the originals of ``units`` (n, *shape), exactly."""
-        x = self.transform.made(self._flat[units.numpy()], theta)
-        return torch.from_numpy(x.reshape(-1, *self.job.sets.space.shape)).to(self.job.x.dtype)
-
-    @property
-    def alone(self) -> bool:
-        """Whether there is no ball beside the transform."""
-        own = self.job.sets.branches[self.branch]
-        return own.limits.unlimited and not own.balls
-
-    def held(self, x: Tensor, units: Tensor) -> Tensor:
-        """Which pictures (n, *shape) the balls beside the transform hold: (n,) bool."""
-        if self.alone:
-            return torch.ones(len(x), dtype=torch.bool)
-        return torch.from_numpy(self.job.sets.rows(units.numpy()).beside(self.branch, x.numpy()))
-
-    def payable(self, units: Tensor) -> int:
-        """The rows that each of ``units`` can pay for."""
-        left = self.job.oracle.remaining()
-        return _ROWS if left is None else int(left[units].min()) // self.job.oracle.rows
-
-    def keep(self, x: Tensor, theta: Parameters, units: Tensor, fails: Tensor) -> None:
-        """Keep the first failing picture ``x`` (n, *shape) of every unit that has one in its set; the original is
-        none."""
-        moved = (x != self.job.x[units]).flatten(1).any(dim=1)
-        at = torch.nonzero(fails & moved & ~self.failed[units]).flatten()
-        rows = at[self.held(x[at], units[at])].numpy()
-        if len(rows):
-            _, first = np.unique(units.numpy()[rows], return_index=True)
-            rows = rows[first]
-            at = torch.from_numpy(rows)
-            self.note(x[at], units[at], torch.ones(len(at), dtype=torch.bool))
-            self.theta[units[at]] = torch.from_numpy(self.transform.among(theta[rows]))
-
-    def result(self) -> Candidates:
-        """What failed, with its parameters."""
-        return replace(super().result(), theta=self.theta)
-
-    def _settle(self, at: Tensor) -> None:
-        """A picture that T made, and that the balls beside it hold, is inside."""
+def _grid(job: Job, transform: TransformSet) -> Parameters:
+    """The points of the grid (K, p)."""
+    points, limit = spread(transform, whole(job.arguments["values"])), whole(job.arguments["at_most"])
+    if len(points) > limit:
+        raise BackendRefusal(f"the grid has {len(points)} points, and at_most is {limit}")
+    return points
 
 
-def walk(hunt: TransformHunt, points: Parameters) -> None:
-    """Ask about the pictures of ``points`` (K, p) in order, of every unit that is still open."""
-    start = 0
-    while start < len(points):
-        units = hunt.open()
-        if not len(units):
-            return
-        together = max(1, min(_ROWS // len(units), len(points) - start, hunt.payable(units)))
-        of = units.repeat_interleave(together)
-        theta = np.tile(points[start : start + together], (len(units), 1))
-        x = hunt.made(theta, of)
-        held = hunt.held(x, of)
-        if bool(held.any()):
-            x, theta, of = x[held], theta[held.numpy()], of[held]
-            hunt.keep(x, theta, of, hunt.failure.rows(of)(hunt.job.oracle.decisions(x, of), x))
-        start += together
+def _runs(hunt: TransformHunt) -> Iterator[int]:
+    """The number of every run; the hunt is then in the branch that it is about."""
+    restarts = whole(hunt.job.arguments["restarts"])
+    for transform in hunt.each():
+        if transform.how.interpolate != "nearest":
+            yield from range(hunt.branch * restarts, (hunt.branch + 1) * restarts)
 
 
 def _climb(hunt: TransformHunt, units: Tensor, loss: Loss, draw: int) -> None:
@@ -170,9 +94,9 @@ def _climb(hunt: TransformHunt, units: Tensor, loss: Loss, draw: int) -> None:
     begun: Tensor | None = None
     for k in range(steps + 1):
         share, theta = _drawn_back(hunt, units, share)
-        shown, leaf = _shown(hunt, theta, units)
-        seen, fails = hunt.see(shown, units)
-        hunt.keep(shown.detach(), theta, units, fails)
+        x, leaf = shown(hunt, theta, units)
+        seen, fails = hunt.see(x, units)
+        hunt.keep(x.detach(), theta, units, fails)
         going = torch.nonzero(hunt.going(units)).flatten()
         value = loss(seen, job.y[units], None if job.target is None else job.target[units])
         begun = value.detach() if begun is None else begun
@@ -180,7 +104,7 @@ def _climb(hunt: TransformHunt, units: Tensor, loss: Loss, draw: int) -> None:
         if k == steps or not len(going):
             return
         (slope,) = torch.autograd.grad(value.sum(), leaf)
-        share = (share + _FIRST_STEP * (1 - k / steps) * torch.sign(slope * most)).clamp(-1, 1)
+        share = (share + FIRST_STEP * (1 - k / steps) * torch.sign(slope * most)).clamp(-1, 1)
         share, units, begun = share[going], units[going], begun[going]
 
 
@@ -195,13 +119,3 @@ def _drawn_back(hunt: TransformHunt, units: Tensor, share: Tensor) -> tuple[Tens
             break
         share = torch.where(outside[:, None], share * (_BACK if left else 0.0), share)
     return share, transform.nearest((share * most).numpy())
-
-
-def _shown(hunt: TransformHunt, theta: Parameters, units: Tensor) -> tuple[Tensor, Tensor]:
-    """The exact pictures (n, *shape), with the slope of their interpolation in ``leaf`` (n, p)."""
-    exact = hunt.made(theta, units)
-    leaf = torch.from_numpy(theta).clone().requires_grad_(True)
-    with torch.enable_grad():
-        near, _ = resample(hunt.transform.how, hunt.originals(units), leaf)
-        near = near.reshape(exact.shape).to(exact.dtype)
-        return exact + (near - near.detach()), leaf

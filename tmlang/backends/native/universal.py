@@ -17,6 +17,7 @@ from tmlang.backends.membership import PatchBall
 from tmlang.backends.native.arguments import in_radii, whole
 from tmlang.backends.native.losses import Loss
 from tmlang.backends.native.terrain import Terrain
+from tmlang.backends.oracle import Oracle
 from tmlang.backends.projection import placed, placements
 
 Tensor = torch.Tensor
@@ -25,6 +26,11 @@ _BATCH = 128
 """Examples of one gradient."""
 _LOOKS = 10
 """Times that the fit is looked at on all of its examples; the best look is kept."""
+_LEAST = 4
+"""Looks at a fitting example that a search takes: for the place, before the ascent, for one step, behind it."""
+_SPARE = 6
+"""Looks that must be left for one in between."""
+_ENDLESS = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,15 +52,20 @@ class Shared:
 def shared_search(job: Job, loss: Loss, places: int) -> Candidates:
     """The best of every branch and of ``places`` placements, on the set that it is fitted on; every unit gets it.
 
-    Raises :class:`BackendRefusal` without such a set, and under a query limit, which is of single examples.
+    Raises :class:`BackendRefusal` without such a set, and under a query limit that leaves no search its
+    ``_LEAST`` queries about every fitting example: all searches share the limit.
     """
     if job.fit is None or not len(job.fit.x):
         raise BackendRefusal("there are no examples that a universal perturbation could be fitted on")
-    if job.oracle.limit is not None:
-        raise BackendRefusal("the queries of a universal perturbation are not those of one example")
-    fits = [
-        _Fitting(job, branch, rank, loss).best() for branch in range(len(job.sets.branches)) for rank in range(places)
-    ]
+    asked = [(branch, rank) for branch in range(len(job.sets.branches)) for rank in range(places)]
+    fits = []
+    for done, (branch, rank) in enumerate(asked):
+        left = _left(job.fit.oracle)
+        kept = left - left // (len(asked) - done) if left < _ENDLESS else 0
+        if left - kept >= _LEAST:
+            fits.append(_Fitting(job, branch, rank, loss, kept).best())
+    if not fits:
+        raise BackendRefusal(f"every search takes {_LEAST} queries about each fitting example, and fewer are left")
     _, branch, shared = max(fits, key=lambda found: found[0])
     x = shared.on(Terrain.of(job.sets, branch, job.x.dtype, placed=True))
     moved = (x != job.x).flatten(1).any(dim=1)
@@ -62,12 +73,19 @@ def shared_search(job: Job, loss: Loss, places: int) -> Candidates:
     return Candidates(x, moved, ("timeout" if late else None,) * len(x))
 
 
-class _Fitting:
-    """One ascent in one branch, at the placement of this rank by what the first gradients promise."""
+def _left(oracle: Oracle) -> int:
+    """Looks at every fitting example that can still be paid for."""
+    left = oracle.remaining()
+    return _ENDLESS if left is None else int(left.min()) // oracle.rows
 
-    def __init__(self, job: Job, branch: int, rank: int, loss: Loss) -> None:
+
+class _Fitting:
+    """One ascent in one branch, at the placement of this rank by what the first gradients promise. ``kept``: the looks
+    that others are left."""
+
+    def __init__(self, job: Job, branch: int, rank: int, loss: Loss, kept: int) -> None:
         assert job.fit is not None
-        self.job, self.fit, self.branch, self.loss = job, job.fit, branch, loss
+        self.job, self.fit, self.branch, self.loss, self.kept = job, job.fit, branch, loss, kept
         self.failure = Failure.of(self.fit.sets, self.fit.y, self.fit.target)
         self.terrain = Terrain.of(self.fit.sets, branch, job.x.dtype, placed=True)
         self.generator = torch.Generator().manual_seed((self.fit.seed + branch * 1009 + rank) % 2**63)
@@ -93,10 +111,13 @@ class _Fitting:
         for k in range(1, steps + 1):
             if self.job.deadline is not None and time.monotonic() >= self.job.deadline:
                 break
+            left = _left(self.fit.oracle) - self.kept
+            if left < 2:
+                break
             ascent = self.ground.ascent(self.shared.value, self._gradient(self._some()))
             value = self.ground.project(self.shared.value + step * ascent)
             self.shared = replace(self.shared, value=value)
-            if k % max(1, steps // _LOOKS) == 0 or k == steps:
+            if (k % max(1, steps // _LOOKS) == 0 and left >= _SPARE) or k == steps or left < 4:
                 kept = max(kept, (self._failing(), self.branch, self.shared), key=lambda found: found[0])
         return kept
 
