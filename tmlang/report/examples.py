@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tmlang.audit.columns import Restriction
 from tmlang.audit.counting import counted
 from tmlang.audit.record import CLEAN_STAGE, Record
-from tmlang.audit.units import Reader, Rows, Unit, group, is_witness, stage_label
+from tmlang.audit.units import Reader, Rows, Unit, group, is_share, is_witness, stage_label
 from tmlang.meaning.threats import Property, Shift, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan
 from tmlang.report.failures import class_name, distance
@@ -25,6 +25,7 @@ FATES = {
     "unknown": "clean decision unknown",
     "wrong": "wrong before any change",
     "rejected": "rejected before any change",
+    "drawn": "judged by its draws",
     "left": "left out: no usable label, or the target already",
     "right": "right after the change",
     "fallen": "not right after the change",
@@ -35,12 +36,12 @@ FATES = {
 }
 """Fate of a unit -> how it is called."""
 
-_ANSWERED = ("proved", "standing", "open", "broken", "beyond", "unknown")
+_ANSWERED = ("proved", "standing", "open", "broken", "beyond", "drawn", "unknown")
 COUNTED = {
     "clean_accuracy": _ANSWERED,
     "clean_answered": (*_ANSWERED, "wrong"),
     "certified": ("proved",),
-    "survival": ("proved", "standing", "open", "beyond", "unknown"),
+    "survival": ("proved", "standing", "open", "beyond", "drawn", "unknown"),
     "upper": ("proved", "standing", "open", "unknown"),
     "robust_accuracy": ("proved", "standing", "open", "unknown"),
     "robust_rate": ("proved", "standing", "open", "unknown"),
@@ -111,7 +112,10 @@ def _fates(
     reader = Reader(evaluation, subject, Restriction(), voided)
     usable = [reader.unit(grouped[r.unit]) for r in clean if r.label >= 0 and r.target != r.label]
     fates = {r.unit: "left" for r in clean} if _is_apart(subject) else {}
-    return fates | {u.id: fate(u) for u in counted(subject, clean, usable)[0]}
+    found = fates | {u.id: fate(u) for u in counted(subject, clean, usable)[0]}
+    if not is_share(subject):
+        return found
+    return {unit: "drawn" if known in ("standing", "open") else known for unit, known in found.items()}
 
 
 def _is_apart(threat: Threat) -> bool:
@@ -202,7 +206,9 @@ _CLEAN = {"cc": "decided rightly", "cw": "decided wrongly", "cr": "rejected", "c
 
 
 def _outcome(row: Record) -> str:
-    said = f" ({row.message})" if row.message else ""
+    told = [f"{row.errors} of {row.draws} draws fail"] if row.outcomes is not None else []
+    told += [row.message] if row.message else []
+    said = f" ({'; '.join(told)})" if told else ""
     if row.stage == CLEAN_STAGE and not is_witness(row):
         return _CLEAN[row.clean] + said
     if is_witness(row):
@@ -211,4 +217,5 @@ def _outcome(row: Record) -> str:
         return row.verdict + said
     if row.status == "invalid":
         return f"outside the allowed set: {row.rule}{said}"
-    return {"none": "found nothing", "valid": "allowed, does not fail"}.get(row.status, row.status) + said
+    valid = "allowed" if row.observed_failure is None and row.outcomes is not None else "allowed, does not fail"
+    return {"none": "found nothing", "valid": valid}.get(row.status, row.status) + said

@@ -269,8 +269,11 @@ def _summary(subject: Subject, evaluation: EvaluationPlan) -> tuple[str, ...]:
     queries = [f"at most {subject.access.queries} queries"] if subject.access.queries is not None else []
     roles = Counter(s.role for s in evaluation.stages)
     counted = [f"{n} {_ROLES[role][n != 1]}" for role, n in roles.items()]
+    drawn = [part for part, *_ in subject.nature.parts] if subject.nature is not None else []
+    what = allowed(subject.allow) if subject.allow is not None else limit
     return (
-        allowed(subject.allow) if subject.allow is not None else limit,
+        what.removesuffix(" at any place") if "place" in drawn else what,
+        *([f"nature draws {', '.join(drawn)}"] if drawn else []),
         *moves,
         "targeted" if subject.goal.kind != "untargeted" else "untargeted",
         subject.access.level.replace("_", " "),
