@@ -167,6 +167,7 @@ def _column(path: Path, name: str) -> bool:
         ({"n0: 50, n: 2000": "sigma: 1, n0: 50, n: 2000"}, "TM504", "adds noise of sigma 0.5"),
         ({"n: 2000": "n: 9"}, "TM624", "n: 19 is the least"),
         ({"n: 2000": "n: 100"}, "TM625", "a radius of 1"),
+        ({"[1/4, 1/2, 1]": "[1/4, 1/2, 4]"}, "TM625", "no number of draws does: take more noise"),
     ],
 )  # fmt: skip
 def test_what_the_theorem_is_not_about(changes: dict[str, str], code: str, words: str, tmp_path: Path) -> None:

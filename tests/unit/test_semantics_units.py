@@ -118,3 +118,15 @@ def test_arithmetic_keeps_units_apart(value: str, expected: list[tuple[str, str]
 def test_units_of_products_as_one_would_write_them(relation: str, said: str) -> None:
     space = f"space s {{\n  a:  real[0, 1] 'V'\n  b:  real[0, 2] 'kN'\n  where {relation}\n}} stored as float32\n"
     assert [(d.code, d.message) for d in checked(space).diagnostics] == [("TM206", said)]
+
+
+def test_a_space_that_is_wrong_is_told_of_once() -> None:
+    """What stands behind it is not measured against a space of which nobody knows what it has."""
+    space = "space s { a: int[0, 9] 'kEUR'  b: {red, green} } stored as float32\n"
+    model = (
+        "model m: s -> {no, yes} {\n  step: one_hot(b)\n  network: linear(weights: [1, 1, 0], bias: 0)\n"
+        "  decide: threshold score > 0 then yes else no\n  random: never\n}\n"
+    )
+    assert [(d.code, d.message) for d in checked(space + model).diagnostics] == [
+        ("TM208", "no unit is written 'kEUR'; did you mean EUR")
+    ]

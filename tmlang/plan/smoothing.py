@@ -21,6 +21,10 @@ from tmlang.meaning.values import Symbol
 from tmlang.plan.written import number
 
 
+_MOST = 10**9
+"""Draws that anybody makes of one example."""
+
+
 def sigma_of(model: Model) -> Fraction | None:
     """The standard deviation of the noise that the theorem speaks of, in units of the external space; ``None`` where
     the model is no such object (:func:`misfit` says why)."""
@@ -119,7 +123,8 @@ def too_few(
         notes.append(f"naming the more likely of two classes takes {name} draws: 2 (1/2)^{name} <= {number(alpha)}")
     nothing = len(lost) == len(asked) or n < name
     wanted = least_draws(min(asked.values()) if nothing else max(asked.values()), sigma, alpha)
-    help = f"n: {max(wanted, name)} is the least" if wanted else "no number of draws does: take more noise"
+    possible = wanted is not None and wanted <= _MOST
+    help = f"n: {max(wanted or 0, name)} is the least" if possible else "no number of draws does: take more noise"
     if nothing:
         message = f"{n} draws can never certify anything that `{threat.name}` allows"
         return TooFew("TM624", message, tuple(notes), help)

@@ -315,6 +315,8 @@ def _noise(_: World, flow: Flow, __: Written) -> Flow:
 def _one_hot(world: World, flow: Flow, w: Written) -> Flow:
     """Each named category feature becomes one column per choice, in place."""
     names = cast("tuple[str, ...]", w.get("features"))
+    if flow.shape is None:  # of a space with errors of its own nobody knows what it has
+        return flow
     if not flow.features:
         world.report("TM308", f"{flow.owner} has no features to spread", w.call)
         return flow
