@@ -20,7 +20,6 @@ from tmlang.meaning.threats import Allowed, Ball, Both, Either, Threat
 from tmlang.meaning.values import Symbol
 from tmlang.plan.written import number
 
-
 _MOST = 10**9
 """Draws that anybody makes of one example."""
 
