@@ -1,10 +1,11 @@
-"""Searches of the same linf ball, side by side in one process: what each finds, and what it costs.
+"""Searches of the same ball, side by side in one process: what each finds, and what it costs.
 
     python benchmarks/apgd.py
 
 Every unit is worth a hundred gradients to each of them. native.apgd and torchattacks.APGD are the same algorithm (Croce
 & Hein 2020) written twice; foolbox has no auto-PGD, so its iterated attacks take as many gradients. What the libraries
 have for a white box stands in the form that finds most: with restarts, other losses, towards one class after the other.
+In l1 everybody's searches of l1 balls stand beside each other, those for the nearest failure among them.
 Each is given the same job, in turns; what it offers is decided again, and seconds are CPU seconds of this process on a
 single thread, the fewest of its turns. The second network needs the shared data folder. Ends with exit code 1 where the
 first native search finds less than a library's, or where one that finds as much is quicker.
@@ -16,7 +17,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -35,7 +36,7 @@ from tmlang.execute.world import World
 from tmlang.plan.ir import Stage
 
 TURNS = 3
-SEARCHES = {
+LINF = {
     "native": "native.apgd_targeted(steps: 33, targets: 3)",
     "native_ce": "native.apgd(loss: ce, steps: 100)",
     "apgd_ce": "torchattacks.APGD(loss: ce, steps: 100)",
@@ -47,7 +48,30 @@ SEARCHES = {
     "fb_basic": "foolbox.LinfBasicIterativeAttack(steps: 100)",
     "fb_adam": "foolbox.LinfAdamPGD(steps: 100)",
 }
-STAGES = "\n".join(f"  attack: {label} = {call}" for label, call in SEARCHES.items())
+L1 = {
+    "native": "native.apgd_targeted(steps: 33, targets: 3)",
+    "native_ce": "native.apgd(loss: ce, steps: 100)",
+    "apgd_ce": "adv_lib.apgd(loss_function: ce, n_iter: 100)",
+    "apgd_ce_restarts": "adv_lib.apgd(loss_function: ce, n_iter: 25, n_restarts: 4)",
+    "apgd_targeted": "adv_lib.apgd_targeted(n_iter: 33, num_targets: 3)",
+    "fab": "adv_lib.fab(n_iter: 10)",
+    "pdpgd": "adv_lib.pdpgd(num_steps: 100)",
+    "fmn": "adv_lib.fmn(steps: 100)",
+    "alma": "adv_lib.alma(num_steps: 100)",
+    "ta_ead": "torchattacks.EADL1(max_iterations: 100, binary_search_steps: 1, initial_const: 10)",
+    "fb_pgd": "foolbox.L1PGD(steps: 100)",
+    "fb_adam": "foolbox.L1AdamPGD(steps: 100)",
+    "fb_slide": "foolbox.SparseL1DescentAttack(steps: 100)",
+    "fb_fmn": "foolbox.L1FMNAttack(steps: 100)",
+    "fb_ead": "foolbox.EADAttack(binary_search_steps: 1, steps: 100, initial_const: 10, abort_early: false)",
+}
+
+
+def stages(searches: Mapping[str, str]) -> str:
+    """As an evaluation has them."""
+    return "\n".join(f"  attack: {label} = {call}" for label, call in searches.items())
+
+
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "real"
 SDP = f"""tm 1
 space px: tensor(3, 32, 32) of real[0, 1] stored as float32
@@ -70,23 +94,24 @@ threat near on net over test {{
   clean_errors:  fail
 }}
 evaluate alone of near {{
-{STAGES}
+{stages(LINF)}
   seed: 0
 }}
 """
 
 
-def specs(folder: Path) -> Iterator[tuple[str, Path]]:
-    """What is measured, and a spec of it."""
-    for radius in ("0.06", "0.12"):
-        spec = prepare(folder / radius, STAGES)
-        spec.write_text(spec.read_text().replace("linf <= 0.06", f"linf <= {radius}"))
-        yield f"digits, linf <= {radius}", spec
+def specs(folder: Path) -> Iterator[tuple[str, Mapping[str, str], Path]]:
+    """What is measured, by whom, and a spec of it."""
+    for norm, radius in (("linf", "0.06"), ("linf", "0.12"), ("l1", "1/2"), ("l1", "1"), ("l1", "2")):
+        searches = L1 if norm == "l1" else LINF
+        spec = prepare(folder / norm / radius.replace("/", "_"), stages(searches))
+        spec.write_text(spec.read_text().replace("linf <= 0.06", f"{norm} <= {radius}"))
+        yield f"digits, {norm} <= {radius}", searches, spec
     if SHARED.exists():
         for file in (SHARED / "models" / "cifar10" / "sdp_cnn_a_adv.onnx", SHARED / "images" / "cifar10_sdp200.npz"):
             shutil.copy(file, folder / file.name)
         (folder / "sdp.tm").write_text(SDP)
-        yield "SDP CNN-A on 200 images of CIFAR-10, linf <= 2/255", folder / "sdp.tm"
+        yield "SDP CNN-A on 200 images of CIFAR-10, linf <= 2/255", LINF, folder / "sdp.tm"
 
 
 def measured(arena: Arena, stage: Stage) -> tuple[int, int, float]:
@@ -101,20 +126,20 @@ def measured(arena: Arena, stage: Stage) -> tuple[int, int, float]:
     return sum(any(row.is_witness for row in unit) for unit in rows), int(job.oracle.gradients.sum()), seconds
 
 
-def compared(title: str, spec: Path) -> bool:
+def compared(title: str, searches: Mapping[str, str], spec: Path) -> bool:
     """Print one comparison; whether the first finds most, and no library's that finds as much is quicker."""
     plan = read_spec(str(spec), {}).plan
     assert plan is not None
     arena, found = make_arena(plan.evaluations[0], World(plan, trust_code=True))
     assert arena is not None, found
-    stages = plan.evaluations[0].stages
-    turns = [[measured(arena, stage) for stage in stages] for _ in range(TURNS)]
-    print(f"\n{title}\n  {'':<56}{'broken':>8}{'gradients':>12}{'seconds':>10}")
+    planned = plan.evaluations[0].stages
+    turns = [[measured(arena, stage) for stage in planned] for _ in range(TURNS)]
+    print(f"\n{title}\n  {'':<90}{'broken':>8}{'gradients':>12}{'seconds':>10}")
     rows = {}
-    for k, stage in enumerate(stages):
+    for k, stage in enumerate(planned):
         broken, gradients, _ = turns[0][k]
         rows[stage.label] = broken, min(turn[k][2] for turn in turns)
-        print(f"  {SEARCHES[stage.label]:<56}{broken:>8}{gradients:>12,}{rows[stage.label][1]:>10.2f}")
+        print(f"  {searches[stage.label]:<90}{broken:>8}{gradients:>12,}{rows[stage.label][1]:>10.2f}")
     most, seconds = rows["native"]
     others = [row for label, row in rows.items() if not label.startswith("native")]
     return all(broken < most or (broken == most and taken >= seconds) for broken, taken in others)
@@ -124,7 +149,7 @@ def main() -> int:
     torch.set_num_threads(1)
     keep_freed_memory()  # as a run does
     with tempfile.TemporaryDirectory() as name:
-        held = [compared(title, spec) for title, spec in specs(Path(name))]
+        held = [compared(*what) for what in specs(Path(name))]
     print(
         "\n"
         + ("held" if all(held) else "NOT held")
