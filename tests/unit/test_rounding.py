@@ -38,6 +38,8 @@ def exact(network: nn.Sequential, x: list[Fraction]) -> list[Fraction]:
             x = [z + Fraction(b) for z, b in zip(x, layer.bias.tolist(), strict=True)]
         elif isinstance(layer, nn.ReLU):
             x = [max(z, Fraction(0)) for z in x]
+        elif isinstance(layer, nn.LeakyReLU):
+            x = [z if z >= 0 else z * Fraction(layer.negative_slope) for z in x]
     return x
 
 
@@ -58,6 +60,39 @@ def test_no_computed_margin_is_further_from_the_rational_one(seed: int) -> None:
         off = [Fraction(c) - r for c, r in zip(computed, real, strict=True)]
         worst = max(worst, *(abs(off[0] - o) for o in off[1:]))
     assert 0 < worst < Fraction(gap) < 2000 * worst
+
+
+@pytest.mark.parametrize("verifier", ["auto_lirpa.crown", "auto_lirpa.split"])
+@pytest.mark.parametrize("seed", range(4))
+def test_certified_margins_lie_between_rational_and_computed_ones(seed: int, verifier: str) -> None:
+    """Of members of each certified set: in rationals no less than the margin, in float32 less the gap at most, and so
+    above 0. The nets' scores are up to some thousands, so that rounding is far from nothing."""
+    torch.manual_seed(seed)
+    bends = (nn.ReLU(), nn.LeakyReLU(0.1))
+    layers = [m for i, (a, b) in enumerate(((4, 12), (12, 12), (12, 3))) for m in (nn.Linear(a, b), bends[i % 2])][:-1]
+    network = nn.Sequential(*layers)
+    for p in network.parameters():
+        p.data.mul_(12)
+    draw = np.random.default_rng(seed)
+    x = draw.uniform(0.1, 0.9, (12, 4)).astype(np.float32)
+    case = Case(network, unit_box(4, features=("a", "b", "c", "d")), model(3), x, [0] * 12)
+    case.y = case.decisions(torch.from_numpy(x))
+    job = case.job(threat("linf", Fraction(1, 32)))
+    said = certify(verifier, case, job, rounding=Symbol("proved"))
+    assert "certified" in said.verdict
+    assert said.gap is not None
+    for i in (i for i, word in enumerate(said.verdict) if word == "certified"):
+        y, margin = int(case.y[i]), float(said.margin[i])
+        assert margin > said.gap > 1e-4
+        members = job.sets.rows([i] * 10).project(x[i] + draw.uniform(-1 / 32, 1 / 32, (10, 4)).astype(np.float32)).x
+        for point in members:
+            real = exact(network, [Fraction(v) for v in point.tolist()])
+            with torch.no_grad():
+                computed = [Fraction(v) for v in case.deployed(torch.from_numpy(point[None]))[0].tolist()]
+            for j in (j for j in range(3) if j != y):
+                assert real[y] - real[j] >= Fraction(margin) - Fraction(1, 10**9)
+                assert computed[y] - computed[j] >= Fraction(margin) - Fraction(said.gap)
+                assert computed[y] > computed[j]
 
 
 def test_one_layer_is_bounded_by_the_formula() -> None:
