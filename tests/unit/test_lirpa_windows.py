@@ -207,3 +207,31 @@ def test_a_normalized_picture_is_bounded_by_windows_too(monkeypatch: pytest.Monk
 )
 def test_parts_are_equal(n: int, most: int, each: int) -> None:
     assert lirpa_graph.evenly(n, most) == each
+
+
+class Constants(nn.Module):
+    """Two convolutions and a matrix whose weights are no parameters, as those of imported files are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        for name, shape in (("first", (3, 1, 3, 3)), ("second", (2, 3, 3, 3)), ("last", (3, 32)), ("bias", (3,))):
+            self.register_buffer(name, torch.randn(shape) / 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = nn.functional.conv2d(nn.functional.conv2d(x, self.first).relu(), self.second).relu()
+        return nn.functional.linear(z.flatten(1), self.last, self.bias)
+
+
+@pytest.mark.parametrize("path", ["auto_lirpa.crown", "auto_lirpa.alpha_crown"])
+def test_weights_may_be_constants(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nearly all is unstable, the library makes a matrix of its first parameter's type, and there is none."""
+    x = np.full((2, 1, 8, 8), 0.5, dtype=np.float32)
+    case = Case(Constants(), unit_box(1, 8, 8), model(3), x, [0, 0])
+    case.y = case.decisions(torch.from_numpy(x))
+    asked: list[int] = []
+    bounds = Pair.bounds
+    monkeypatch.setattr(Pair, "bounds", lambda self, low, high: asked.append(len(low)) or bounds(self, low, high))
+    said = certify(path, case, case.job(threat("linf", Fraction(1, 2))))
+    assert said.verdict == ("unknown", "unknown")
+    assert 2 in asked

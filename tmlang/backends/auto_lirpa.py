@@ -166,16 +166,17 @@ def _bounded(problem: Problem, units: Tensor, method: str, bound: Bound, memory:
         return bounded_module(body, sample, mode, whole_ball=problem.ball is not None, method=method)
 
     step = max(1, at_once(body, problem.x[:1], memory * n) // memory)
-    if method.startswith("forward") or not any(isinstance(m, nn.Conv2d) for m in body.modules()):
+    if method.startswith("forward"):
         return read("matrix", step), step
     together = evenly(n, UNITS) if memory == 1 and problem.ball is None else step
     try:
         fast = read("patches", together)
-        pair = pair_of(fast) if patches_are_tested(fast) else None
-        wide = step if pair is None else beyond(fast, pair, problem.rows.shape[1], together)
-        fast = fast if wide == together else read("patches", wide)
-        if patches_are_tested(fast) and _agree(problem, fast, method, bound, units[:1]):
-            return fast, wide
+        if patches_are_tested(fast):
+            pair = pair_of(fast)
+            wide = step if pair is None else beyond(fast, pair, problem.rows.shape[1], together)
+            fast = fast if wide == together else read("patches", wide)
+            if _agree(problem, fast, method, bound, units[:1]):
+                return fast, wide
     except BackendRefusal:
         pass
     return read("matrix", step), step

@@ -65,6 +65,7 @@ def bounded_module(
             bounded = library.BoundedModule(body, sample, bound_opts=options, device="cpu")
         except lirpa_shims.FAILURES as e:
             raise BackendRefusal(f"auto-LiRPA does not read this network: {'; '.join([str(e), *said])}") from e
+    lirpa_shims.give_type(bounded, sample.dtype)
     _trusted(list(bounded._modules.values()), whole_ball, TESTED - NOT_TRUSTED.get(method, set()))
     expected, found = body(sample), bounded(sample)
     difference = float((found - expected).abs().max())

@@ -121,6 +121,15 @@ def _keep_tables(curve: Any) -> None:
     curve.precompute_relaxation = kept
 
 
+def give_type(bounded: Any, dtype: torch.dtype) -> None:
+    """8. It asks the first parameter of a network for its type, and a network whose weights are constants, as those of
+    ONNX files are, has none: it is given one that nothing else reads (not by its own ``register_parameter``, which
+    speaks of a module that torch 2 no longer has)."""
+    if next(bounded.parameters(), None) is None:
+        one = torch.nn.Parameter(torch.zeros((), dtype=dtype), requires_grad=False)
+        torch.nn.Module.register_parameter(bounded, "type_of_numbers", one)
+
+
 @contextmanager
 def in_double() -> Iterator[None]:
     """The library makes some tensors of torch's default type, whatever the network's: float64 for a while."""

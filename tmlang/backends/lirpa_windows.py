@@ -189,6 +189,6 @@ def _only_relu_follows(bounded: Any, node: Any) -> bool:
 
 
 def _convolution(node: Any) -> Convolution:
-    weight = node.inputs[1].param.detach()
-    bias = node.inputs[2].param.detach() if node.has_bias else weight.new_zeros(len(weight))
+    weight = node.inputs[1].forward().detach()
+    bias = node.inputs[2].forward().detach() if node.has_bias else weight.new_zeros(len(weight))
     return Convolution(node.name, weight, bias, tuple(node.stride), tuple(node.padding))
