@@ -21,7 +21,7 @@ TURNS = Nature((("rotate", F(-20), F(20), "deg"),), 50, "bilinear", F(0))
 SPUN = Nature((("rotate", F(-20), F(20), "deg"),), 50, "bilinear")
 SUCCESS = Success("single_draw", draws=50)
 DRAWS = 3
-SEARCHES = {"native.pgd": {"steps": F(6)}, "native.apgd": {"steps": F(6)}, "native.patch_pgd": {"steps": F(6)}}
+SEARCHES = {"native.pgd": {"steps": F(4)}, "native.apgd": {"steps": F(4)}, "native.patch_pgd": {"steps": F(4)}}
 
 
 @pytest.mark.parametrize("path", SEARCHES)
@@ -30,7 +30,7 @@ def test_a_search_that_carries_nature_climbs_the_mean_of_its_draws(path: str) ->
     case, patch = digits(), Patch("rectangle", 4, 4, (2, 2)) if path == "native.patch_pgd" else None
     kind: dict[str, Any] = {"allow": patch, "nature": SPUN} if patch else {"nature": TURNS}
     asked = threat("linf", F(1, 5), success=SUCCESS, **kind)
-    job = case.job(asked, rows=slice(0, 8))
+    job = case.job(asked, rows=slice(0, 4))
     scene = Scene.of(asked, job.sets.domain)
     assert scene is not None
     failure = Failure.of(job.sets, job.y, job.target)
@@ -46,12 +46,12 @@ def test_a_search_that_carries_nature_climbs_the_mean_of_its_draws(path: str) ->
 
 
 def _failing(job: Any, scene: Scene, x: torch.Tensor) -> float:
-    """The share of 20 other draws of every unit that fail."""
+    """The share of 10 other draws of every unit that fail."""
     failing = []
     for unit in range(len(x)):
-        theta = scene.draw(900 + unit, 0, 20)
-        handed, original = (a[unit].numpy().reshape(1, -1).repeat(20, axis=0) for a in (x, job.x))
-        made = torch.from_numpy(scene.made(handed, original, theta).reshape(20, *x.shape[1:]))
+        theta = scene.draw(900 + unit, 0, 10)
+        handed, original = (a[unit].numpy().reshape(1, -1).repeat(10, axis=0) for a in (x, job.x))
+        made = torch.from_numpy(scene.made(handed, original, theta).reshape(10, *x.shape[1:]))
         failing.append((job.oracle._network(made).argmax(dim=1) != job.y[unit]).float().mean())
     return float(torch.stack(failing).mean())
 

@@ -13,7 +13,7 @@ from tmlang.api.auditing import audit
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.record import Record
 
-pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("stickers")]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800), pytest.mark.xdist_group("stickers")]
 
 
 @pytest.fixture(scope="module")

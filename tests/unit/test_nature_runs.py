@@ -22,6 +22,7 @@ from tmlang.backends.contract import Candidates, Job
 from tmlang.backends.failure import Failure
 from tmlang.backends.native.patch import PatchPGD
 from tmlang.diagnostics.stop import Stop
+from tmlang.execute.replay import replay_all, world_of
 from tmlang.execute.runner import RunOptions
 from tmlang.meaning.models import Decide, Model, Network, Randomness
 from tmlang.meaning.spaces import Cell, Space
@@ -124,6 +125,20 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(runs: Runs) -> None:
         assert (runs.folder / "whole" / name).read_bytes() == (runs.folder / "out" / name).read_bytes()
     told = [[(r.unit, r.outcomes, r.draw_seed) for r in runs.rows(out)] for out in ("whole", "out")]
     assert told[0] == told[1]
+
+
+def test_the_model_is_asked_about_every_draw_again(runs: Runs) -> None:
+    """Outcomes that were swapped keep every count; the model tells."""
+    runs(made_plan(runs), up=pasted)
+    bundle = Bundle.open(runs.folder / "out")
+    found = replay_all(bundle, world_of(bundle, runs.folder, trust_code=False))
+    assert (found.faults, found.inputs, found.clean, found.unchecked) == ([], 2, 2, [])
+
+    def swapped(row: Record) -> Record:
+        return replace(row, outcomes=(row.outcomes or "")[::-1])
+
+    lying = Bundle.open(forged(runs.folder / "out", runs.folder / "lie", rows=first(swapped)))
+    assert [f for f in replay_all(lying, world_of(lying, runs.folder, trust_code=False)).faults if "draws of up" in f]
 
 
 # --- what an audit says of lies -------------------------------------------------------------------------------------

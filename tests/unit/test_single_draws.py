@@ -128,13 +128,13 @@ def test_the_interval_of_a_run_holds_the_probability_that_theory_gives(runs: Run
     """The sum has noise of deviation 0.1 sqrt(2) and fails from 1 on: 1.2, 1.0 and 0.75 do with Phi(1.414), 1/2 and
     Phi(-1.768)."""
     rows = data(runs.folder, [[0.5, 0.45], [0.375, 0.375], [0.25, 0.25]], [0, 0, 0])
-    success = replace(THREAT, success=Success("single_draw", draws=300))
+    success = replace(THREAT, success=Success("single_draw", draws=100))
     made = plan(runs.folder, rows, [stage("up")], model=noisy(), threat=success, attribution="full")
     result = runs(made, up=moved((0.125, 0.125)))
     sums = [0.5 + 0.45 + 0.25, 1.0, 0.75]
     mean = float(np.mean([norm.cdf((s - 1) / (0.1 * 2**0.5)) for s in sums]))
     found = dict(result.columns["e"].attacks)["up"]
-    assert found.denominator == 900
+    assert found.denominator == 300
     assert found.interval[0] < mean < found.interval[1]
     told = [runs.row(u, "up") for u in "012"]
     assert sum(r.errors or 0 for r in told) == found.numerator

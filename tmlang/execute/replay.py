@@ -73,6 +73,12 @@ def replay_all(bundle: Bundle, world: World) -> Replayed:
         own = [r for r in rows if r.evaluation == evaluation.name]
         arena = _arena(world, evaluation.name)
         found.faults += [f"{evaluation.name}: {fault}" for fault in _data_faults(arena, own)]
+        if arena.confirmation is not None and _same_noise(arena, run):
+            drawn = [r for r in own if r.outcomes is not None]
+            found.faults += [f"{evaluation.name}, {fault}" for fault in _draw_faults(bundle, arena, drawn)]
+            found.inputs += sum(r.candidate is not None for r in drawn)
+            found.clean += len(arena.units)
+            continue
         if (why := _not_one_decision(world, arena)) is not None:
             found.unchecked.append(f"the decisions of {evaluation.name}: {why}")
             continue
@@ -108,6 +114,35 @@ def _not_one_decision(world: World, arena: Arena) -> str | None:
     if arena.confirmation is not None or arena.attacked.model.decide.rule == "most_likely":
         return "they are drawn, and not repeated by one pass"
     return None
+
+
+def _same_noise(arena: Arena, run: Mapping[str, Any]) -> bool:
+    """Whether fresh draws can be made again: those of nature anywhere, an object's own by the same arithmetic."""
+    model = arena.attacked.model
+    told = run["models"].get(model.name, {})
+    return model.random.kind != "per_request" or told == arena.attacked.evaluator.identity()
+
+
+def _draw_faults(bundle: Bundle, arena: Arena, rows: Sequence[Record]) -> Iterator[str]:
+    """Fresh draws of originals and of saved inputs that come out otherwise now."""
+    judge, at = arena.confirmed(), {u.id: i for i, u in enumerate(arena.units)}
+    for row in rows:
+        here = at.get(row.unit)
+        if here is None:
+            continue
+        if row.candidate is None:
+            trial = arena.units[here].trial if row.stage.rpartition("/")[2] == CLEAN_STAGE else None
+        else:
+            stored, original, indices = bundle.candidate(row.candidate)
+            start, point = (as_values(arena.sets.space, a, indices=indices) for a in (original, stored))
+            if not np.array_equal(arena.x[here].numpy(), start):
+                yield f"{row.unit}: the original beside the input of {row.stage} is not that of the data"
+            trial = judge.trial(here, torch.from_numpy(point))
+        if trial is None:
+            continue
+        outcomes = "".join("01"[failed] for failed in trial.outcomes)
+        if (row.outcomes, row.draw_seed) != (outcomes, trial.seed):
+            yield f"{row.unit}: {row.errors} draws of {row.stage} are told to fail, and {trial.errors} do, or others"
 
 
 def _replayed(bundle: Bundle, arena: Arena, rows: Sequence[Record]) -> Iterator[Again]:
