@@ -129,7 +129,8 @@ class StageRun:
 
     def _recheck(self, candidates: Candidates, job: Job, at: Sequence[int]) -> list[tuple[Facts, ...]]:
         """Judged by the whole set, whatever part of it the job was about."""
-        began, sets = time.perf_counter(), self.arena.sets.rows(list(at))
+        began, whole = time.perf_counter(), job.threat is self.arena.threat
+        sets = job.sets if whole else self.arena.sets.rows(list(at))
         failure = Failure.of(sets, job.y, job.target)
         confirmation = self.arena.confirmation
         if confirmation is None:
