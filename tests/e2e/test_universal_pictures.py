@@ -128,3 +128,22 @@ def test_two_surrogates_give_two_perturbations(tmp_path: Path) -> None:
     (told,) = check(tmp_path / "s.tm").diagnostics
     assert told.code == "TM520"
     assert "2 surrogates give as many perturbations" in told.message
+
+
+def test_one_change_of_the_other_branch_is_fitted_on_that_branch_alone(tmp_path: Path) -> None:
+    """Every dot but the one in the fourth place is lit there by a change of 9/16 of one coordinate, and dark below."""
+    strips(tmp_path, "judged.npz", (2, 1, 4))
+    strips(tmp_path, "fit.npz", FIT)
+    line = next(line for line in SPEC.splitlines() if "allow:" in line)
+    text = SPEC.replace(line, line.replace("allow: ", "allow:  moved:") + "\n  or lit: linf <= 9/16 in strip")
+    text = text.replace("ACCESS", "white_box").replace("native.transform_grid(values: 5)", "native.pgd(steps: 10)")
+    (tmp_path / "s.tm").write_text(text)
+    made, options = prepared(check(tmp_path / "s.tm"), locked=False)
+    runner.run(made, runner.replace(options, out=tmp_path / "out"))
+    bundle = Bundle.open(tmp_path / "out")
+    rows = [r for r in bundle.records() if r.stage == "grid"]
+    assert {(r.unit, r.branch) for r in rows if r.observed_failure} == {(i, "lit") for i in "012"}
+    assert all(bundle.parameters(r.candidate) is None for r in rows)
+    assert audit(tmp_path / "out").faults == []
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "One change, or one vector of parameters, is chosen once, on `fit`" in report

@@ -108,8 +108,8 @@ class JobMaker:
         return _of_pixels(job, proves=self.stage.role != "attack")
 
     def _fit(self, attacked: Attacked) -> Fit | None:
-        """What a universal perturbation is fitted on. The attacked object answers about each fitting example as often as
-        about one example under the threat; a surrogate is the attacker's own."""
+        """What a universal perturbation is fitted on. About each fitting example the attacked object answers as often
+        as about one example under the threat; a surrogate is the attacker's own."""
         arena, own = self.arena, attacked is self.arena.attacked
         if arena.fitting is None or self.stage.role != "attack":
             return None
