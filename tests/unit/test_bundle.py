@@ -181,7 +181,14 @@ def test_the_schema_has_a_column_for_every_field():
 
 @pytest.mark.parametrize(
     "change",
-    [{"status": "fine"}, {"clean": "ok"}, {"linf": float("nan")}, {"linf": float("inf")}, {"unit": "x" * 20000}],
+    [
+        {"status": "fine"},
+        {"clean": "ok"},
+        {"linf": float("nan")},
+        {"linf": float("inf")},
+        {"unit": "x" * 20000},
+        {"outcomes": "1" * 100001},
+    ],
 )
 def test_a_value_that_no_column_may_hold_is_refused(change):
     row = replace(Rows().clean("u").all[0], **change)

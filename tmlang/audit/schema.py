@@ -16,7 +16,8 @@ import pyarrow as pa
 from tmlang.audit.record import Record
 
 MAX_ROWS = 20_000_000
-MAX_TEXT = 100_000
+MAX_TEXT = 10_000
+MAX_DRAWS = 100_000
 
 
 class SchemaError(ValueError):
@@ -40,7 +41,7 @@ class RecordColumn:
             return f"{value} is no number"
         if self.words and value not in self.words:
             return f"{value!r} is none of {', '.join(sorted(self.words))}"
-        if self.kind is str and len(value) > MAX_TEXT:
+        if self.kind is str and len(value) > (MAX_DRAWS if self.name == "outcomes" else MAX_TEXT):
             return "is too long"
         return None
 
