@@ -95,6 +95,19 @@ def test_the_plan_and_the_reports_are_made_again(folder: Path) -> None:
     ]
 
 
+def test_a_spec_that_uses_the_library_and_is_run_in_its_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bundle holds the spec's own text, and not that of `std`, which is part of tmlang."""
+    shutil.copytree(folder, tmp_path / "own", ignore=shutil.ignore_patterns("run", "*.lock"))
+    monkeypatch.chdir(tmp_path / "own")
+    spec = Path("sensor.tm")
+    spec.write_text(spec.read_text().replace("tm 1\n", "tm 1\nuse std.suites (fast)\n", 1))
+    tm.run(spec, out="run")
+    assert [n for n in Bundle.open("run").files() if n.startswith("spec/")] == ["spec/sensor.tm"]
+    assert audit(Path("run")).faults == []
+
+
 def test_another_radius_with_all_that_follows_from_it_is_told(folder: Path, tmp_path: Path) -> None:
     def narrower(plan: Plan) -> Plan:
         (threat,) = plan.subjects

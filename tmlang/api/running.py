@@ -89,10 +89,11 @@ def prepared(front: Front, *, locked: bool) -> tuple[Plan, RunOptions]:
 
 def own_texts(front: Front) -> dict[str, str]:
     """The spec's own files by their path from its folder; the standard library is part of tmlang."""
-    folder = Path(front.path).resolve().parent
+    assert front.plan is not None
+    folder, own = Path(front.path).resolve().parent, {m.name for m in front.plan.own_modules}
     found = {}
     for name, source in front.sources.items():
         place = Path(name).resolve()
-        if place.is_relative_to(folder):
+        if name in own and place.is_relative_to(folder):
             found[place.relative_to(folder).as_posix()] = source.text
     return found
