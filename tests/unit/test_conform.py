@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from backend_support import unit_box
+from conformance_support import SHORT
 
 from tmlang.backends.contract import BackendRefusal, Candidates, Job, Verdicts
 from tmlang.cli.main import main
@@ -83,6 +84,12 @@ role = "enumerate"
 evidence = "complete"
 access = "decisions"
 norms = ["linf", "l0"]
+[method.straight]
+title = "for linear networks"
+role = "certify"
+evidence = "bound"
+access = "white_box"
+networks = ["linear"]
 [method.far]
 title = "from a pool"
 role = "attack"
@@ -256,6 +263,12 @@ def test_a_broken_rule_is_found(monkeypatch: pytest.MonkeyPatch, attack: Any, ru
     assert said in found[rule].said
 
 
+def test_a_method_that_is_not_done_in_time_breaks_no_rule_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = checks(monkeypatch, "walk", lambda job: replace(honest(job), errors=("timeout",) * len(job.x)))
+    assert found[MEMBERS].kept is None
+    assert "within 60 seconds" in found[MEMBERS].said
+
+
 def test_a_target_that_the_manifest_does_not_know_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     found = checks(monkeypatch, "walk", honest, goals=("untargeted",))
     assert found["targets are gone for, or refused"].kept is False
@@ -274,7 +287,9 @@ def verdicts(word: str) -> Callable[[Job], Verdicts]:
 )
 def test_certifiers(monkeypatch: pytest.MonkeyPatch, word: str, sound: bool | None, useful: bool) -> None:
     found = checks(monkeypatch, "proof", verdicts(word))
-    assert [c.kept for c in found.values()] == [sound, useful]
+    assert [c.kept for c in found.values()] == [sound, useful, True]
+    drawn = checks(monkeypatch, "proof", lambda job: verdicts(random.choice(["unknown", "timeout"]))(job))
+    assert drawn[TWICE].kept is False
 
 
 # ---- pictures that a transform makes ----
@@ -418,6 +433,8 @@ def test_an_honest_corruption_keeps_every_rule(monkeypatch: pytest.MonkeyPatch) 
         (lambda x, *_: x[:, :3], INPUTS, "(1, 3, 6) of (1, 6, 6)"),
         (lambda x, *_: torch.from_numpy(x), INPUTS, "Tensor"),
         (in_place, INPUTS, "make a copy"),
+        (lambda x, *_: x * 0.5 + np.zeros(x.shape), INPUTS, "astype(x.dtype)"),
+        (lambda x, _, a, __: x * a["darkness"], INPUTS, "are Fractions"),
         (of_the_world, SAME, "`seed` alone"),
         (seeding_the_world, UNTOUCHED, "random state"),
     ],
@@ -556,7 +573,7 @@ def test_every_kind_of_finite_set_is_listed_without_the_method() -> None:
     """What the truth of an enumeration rests on, counted by hand: of six switches in two rows of three."""
     native = Capabilities().backend("native")
     assert native is not None
-    given = bench(native.methods["enumerate"], None, unit_box(1, 6, 6))
+    given = bench(native.methods["enumerate"], None, unit_box(1, 6, 6), {})
     sizes = {}
     for listed in proving._listed(given):
         kind = allowed(listed.job.threat.allow).split(" ")[0]  # type: ignore[arg-type]
@@ -581,6 +598,7 @@ def test_every_kind_of_finite_set_is_listed_without_the_method() -> None:
         ("filed", "file"),
         ("drawn", "described"),
         ("far", "minimize alone"),
+        ("straight", "a network that is linear"),
         ("big", "no input here"),
     ],
 )
@@ -619,7 +637,7 @@ def test_no_method_of_tmlang_breaks_a_rule(path: str) -> None:
     capabilities = Capabilities()
     backend = capabilities.backend(path.split(".")[0])
     assert backend is not None
-    found = list(conform(backend.methods[path.split(".")[1]], capabilities))
+    found = list(conform(backend.methods[path.split(".")[1]], capabilities, SHORT.get(path)))
     assert found
     assert not [check for check in found if check.kept is False]
 

@@ -187,6 +187,12 @@ def test_shifts_and_attacks_are_never_mixed(runs: Runs) -> None:
     assert audit(runs.folder / "out").faults == []
 
 
+@pytest.mark.parametrize("made", [lambda *_: None, lambda x, _: x.astype(object), lambda x, _: x.tolist()])
+def test_what_is_no_array_of_numbers_is_laid_at_the_methods_door(runs: Runs, made: Any) -> None:
+    assert numbers(runs, made, labels=(1,))["coverage"] == (0, 0)
+    assert runs.row("0", "apply").message == "toy.drift made no array of numbers"
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -60,6 +60,7 @@ def test_a_row_outweighs_the_defaults(tmp_path: Path) -> None:
         ('name = "toy"', 'name = "toys"', "name"),
         ('extra = "attacks"', "", "extra"),
         ("[backend]", "[backend", "toy.toml"),
+        ("[method.fog]\n", "[defaults.refused]\n[method.fog]\n", "belongs before all methods"),
     ],
 )
 def test_what_is_not_in_the_form_is_refused(old: str, new: str, names: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -89,6 +90,8 @@ class ShiftRun(StageRun):
             return str(refusal)
         except Exception as fault:
             return f"{self.stage.backend}.{self.stage.method} failed: {type(fault).__name__}: {fault}"
+        if not isinstance(cast(object, changed), np.ndarray) or changed.dtype == object:
+            return f"{self.stage.backend}.{self.stage.method} made no array of numbers"
         if changed.shape != x.shape:
             return f"{self.stage.backend}.{self.stage.method} made an input of shape {changed.shape} of {x.shape}"
         return changed

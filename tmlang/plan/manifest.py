@@ -74,6 +74,10 @@ class _Rows(Mapping[str, Method]):
     def __getitem__(self, name: str) -> Method:
         if name not in self._made:
             raw = _toml(self.rows[name], self.file)
+            for table in sorted({"backend", "defaults", "not_offered"} & raw.keys()):
+                raise ManifestError(
+                    f"{self.file}: [{table}] stands behind [method.{name}]; it belongs before all methods"
+                )
             _only(raw, {"method"}, self.file)
             where = f"{self.file} [method.{name}]"
             self._made[name] = _method(self.backend, name, _merged(self.defaults, raw["method"][name]), where)

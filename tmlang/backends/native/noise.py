@@ -40,7 +40,7 @@ class _Noise(ABC):
         amount = next(iter(arguments.values()))
         assert isinstance(amount, Distance)
         noise = self.draw(np.random.default_rng(seed), float(amount.value), domain.size)
-        return _inside(x.reshape(-1).astype(np.float64) + noise, domain).reshape(x.shape)
+        return inside(x.reshape(-1).astype(np.float64) + noise, domain).reshape(x.shape)
 
 
 class Gaussian(_Noise):
@@ -76,8 +76,8 @@ def _check_numbers(domain: Domain, row: Method) -> None:
         raise BackendRefusal(f"{row.path} adds numbers, and `{domain.space.name}` has a category")
 
 
-def _inside(x: Draws, domain: Domain) -> Array:
-    """The nearest values (size,) of the space's box and grid."""
+def inside(x: Draws, domain: Domain) -> Array:
+    """The nearest values (size,) of the space's box and grid, in its dtype."""
     values = np.clip(x, domain.low, domain.high).astype(domain.grid).astype(domain.dtype)
     values = np.clip(values, domain.low, domain.high)
     for columns, lattice, _ in domain.groups:

@@ -13,7 +13,8 @@ from tmlang.backends.contract import BackendRefusal
 from tmlang.backends.loading import load
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.conform import changing, proving, searching
-from tmlang.execute.conform.bench import Bench, Broken, bench, fitting
+from tmlang.execute.conform.bench import Bench, Broken, Unfinished, bench, fitting
+from tmlang.meaning.values import Value
 from tmlang.plan.capability import Capabilities, Method, Role
 
 
@@ -38,8 +39,8 @@ _RULES: Mapping[Role, _Rules] = {
 }
 
 
-def conform(row: Method, capabilities: Capabilities) -> Iterator[Check]:
-    """Every check that suits ``row``, one after the other."""
+def conform(row: Method, capabilities: Capabilities, given: Mapping[str, Value] | None = None) -> Iterator[Check]:
+    """Every check that suits ``row``, one after the other, with the arguments ``given`` in place of its defaults."""
     space = fitting(row)
     if isinstance(space, str):
         yield Check(row.path, "runs", None, space)
@@ -51,8 +52,10 @@ def conform(row: Method, capabilities: Capabilities) -> Iterator[Check]:
         return
     for rule, check in _RULES[row.role]:
         try:
-            told = check(bench(row, adapter, space))
+            told = check(bench(row, adapter, space, given or {}))
             yield Check(row.path, rule, None if told else True, told or "")
+        except Unfinished as late:
+            yield Check(row.path, rule, None, str(late))
         except Broken as broken:
             yield Check(row.path, rule, False, str(broken))
         except Stop as stopped:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import floor
@@ -28,6 +28,8 @@ from tmlang.plan.asked import misfits
 from tmlang.plan.capability import RECEIVED, Argument, Method
 
 UNITS = 4
+_DRAWN = 64
+"""Inputs that they are chosen from."""
 SECONDS = 60
 """How long one call may take."""
 RADII = {norm: Fraction(r) for norm, r in {"linf": "1/10", "l2": "1/2", "l2_rms": "1/10", "l1": "1"}.items()}
@@ -55,9 +57,14 @@ class Broken(Exception):
     """A rule is broken; the message says how."""
 
 
+class Unfinished(Exception):
+    """The method was not done in time, so the rule says nothing about it; the message says so."""
+
+
 @dataclass(frozen=True)
 class Bench:
-    """A model and units for one method. ``width``: of the domain, which radii are multiplied by."""
+    """A model and units for one method. ``width``: of the domain, which radii are multiplied by. ``given``: arguments
+    that are set, in the place of defaults."""
 
     row: Method
     adapter: Any
@@ -67,6 +74,7 @@ class Bench:
     x: np.ndarray
     y: torch.Tensor
     width: Fraction
+    given: Mapping[str, Value]
 
     def job(self, kind: str, *, seed: int = 0, times: Fraction | int = 1, **changes: Any) -> Job:
         """A job in a set of ``kind``, ``times`` the usual radius. ``changes`` go to the threat, but ``level``,
@@ -102,7 +110,7 @@ class Bench:
     def arguments(self, subject: Any, **given: Value) -> dict[str, Value]:
         """What a plan would hand over: defaults, and something for whatever has none."""
         some = {a.name: _some(a, self.space) for a in self.row.arguments.values() if _required(a)}
-        call = Call((self.row.backend, self.row.name), tuple({**some, **given}.items()))
+        call = Call((self.row.backend, self.row.name), tuple({**some, **self.given, **given}.items()))
         resolution = Resolution(self.row, call, subject, self.spec, self.space)
         arguments = dict(resolution.resolve())
         if resolution.diagnostics:
@@ -148,6 +156,8 @@ def fitting(row: Method) -> Space | str:
     strange = [a.name for a in row.arguments.values() if _required(a) and a.type in ("file", *RECEIVED)]
     if strange or "fixed" not in row.objects:
         return f"it needs {', '.join(strange) or 'an object that draws'}, and there is none here"
+    if "torch" not in row.networks:
+        return f"it needs a network that is {' or '.join(row.networks)}, and there is none here"
     if row.role != "corrupt" and not set(KINDS) & set(row.norms):
         return f"there are no checks for {', '.join(row.norms) or 'threats that minimize alone'}"
     spaces = [_space(shape, bytes=row.input.bytes) for shape in _SHAPES]
@@ -160,25 +170,30 @@ def _space(shape: tuple[int, ...], *, bytes: bool) -> Space:
     return Space("px", shape, (whole if bytes else Cell("real", Fraction(0), Fraction(1)),))
 
 
-def bench(row: Method, adapter: Any, space: Space) -> Bench:
-    """A network of two layers, made afresh, and inputs that it decides itself."""
+def bench(row: Method, adapter: Any, space: Space, given: Mapping[str, Value], *, balanced: bool = True) -> Bench:
+    """A network of two layers, made afresh, and inputs that it decides itself: of many the two that are decided most
+    narrowly, which a weak search breaks as well, and the two that are decided most clearly. ``balanced``: no class is
+    every input's."""
     count = max(4, row.min_classes)
     generator = torch.Generator().manual_seed(7)
+    high = space.cells[0].high
+    assert high is not None
+    drawn = torch.rand((_DRAWN, *space.shape), generator=generator) * float(high)
+    drawn = drawn.round() if space.cells[0].step else drawn
     network = nn.Sequential(nn.Flatten(), nn.Linear(space.size, 24), nn.ReLU(), nn.Linear(24, count))
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator) / max(parameter.shape) ** 0.5)
+        if balanced:
+            cast(nn.Linear, network[-1]).bias.sub_(network(drawn).mean(dim=0))
     network.eval().requires_grad_(False)
     classes = tuple(str(k) for k in range(count))
     decide = Decide("argmax", ties="lowest")
     spec = Model("net", "px", classes, (), Network("torch"), decide=decide, random=Randomness("never"))
     deployed = Deployed(spec, space, network, read=lambda _: b"")
-    high = space.cells[0].high
-    assert high is not None
-    x = torch.rand((UNITS, *space.shape), generator=generator) * float(high)
-    x = x.round() if space.cells[0].step else x
-    y = Decision(spec)(deployed(x))
-    return Bench(row, adapter, space, spec, deployed, x.numpy(), y, high)
+    best, second = deployed(drawn).topk(2, dim=1).values.unbind(dim=1)
+    x = drawn[(best - second).argsort()[[0, 1, -2, -1]]]
+    return Bench(row, adapter, space, spec, deployed, x.numpy(), Decision(spec)(deployed(x)), high, given)
 
 
 def _required(argument: Argument) -> bool:

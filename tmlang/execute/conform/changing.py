@@ -47,6 +47,11 @@ def _change(bench: Bench, arguments: dict[str, Value], seed: int) -> np.ndarray:
         if not isinstance(made, np.ndarray) or made.shape != x.shape:
             shape = f"shape {made.shape}" if isinstance(made, np.ndarray) else type(made).__name__
             raise Broken(f"it made an input of {shape} of {x.shape}")
+        if made.dtype != x.dtype:
+            raise Broken(
+                f"it made numbers of {made.dtype}, and the space has {x.dtype}: end with `.astype(x.dtype)`; "
+                "numbers among `arguments` are Fractions, so begin with `float(…)`"
+            )
         rows.append(made)
     return np.stack(rows)
 

@@ -10,6 +10,7 @@ from itertools import product
 from typing import cast
 
 import numpy as np
+import torch
 
 from tmlang.backends.contract import BackendRefusal, Certifier, Job, Verdicts
 from tmlang.backends.decision import Decision
@@ -47,7 +48,7 @@ def _sound(bench: Bench) -> str | None:
     """Nothing certified may fall to a search of ours at any radius."""
     native = Capabilities().backend("native")
     assert native is not None
-    rival = replace(bench, row=native.methods["pgd"], adapter=load("native", "pgd"))
+    rival = replace(bench, row=native.methods["pgd"], adapter=load("native", "pgd"), given={})
     said: list[str] = []
     for norm in (n for n in (*RADII, *COUNTS) if n in bench.row.norms):
         for times in (Fraction(1, 100), Fraction(1), Fraction(4)):
@@ -68,6 +69,21 @@ def _verdict(bench: Bench) -> str | None:
     return None
 
 
+def _repeats(bench: Bench) -> str | None:
+    job = bench.job(bench.kinds[0])
+    _same(bench, job)
+    if not torch.equal(job.x, torch.from_numpy(job.sets.originals)):
+        raise Broken("it changed the originals")
+    return None
+
+
+def _same(bench: Bench, job: Job) -> None:
+    adapter = cast(Certifier, bench.adapter)
+    first, second = (bench.watched(lambda: adapter.certify(job)) for _ in range(2))
+    if first.verdict != second.verdict or first.sizes != second.sizes:
+        raise Broken("asked twice, it gave different verdicts")
+
+
 @dataclass(frozen=True)
 class _Listed:
     """A job whose sets are finite, and of every unit all members, worked out here: inputs (n, *shape) and which of them
@@ -80,7 +96,7 @@ class _Listed:
 
 def _listed(given: Bench) -> Iterator[_Listed]:
     """One for each kind of finite set that the method enumerates."""
-    small = bench(given.row, given.adapter, _SWITCHES)
+    small = bench(given.row, given.adapter, _SWITCHES, given.given, balanced=False)  # so that some sets hold no failure
     for kind in given.kinds:
         if kind == "transform":
             yield _pictures(given)
@@ -162,10 +178,7 @@ def _endless(given: Bench) -> str | None:
 
 def _twice(given: Bench) -> str | None:
     listed = next(_listed(given))
-    adapter = cast(Certifier, given.adapter)
-    first, second = (listed.bench.watched(lambda: adapter.certify(listed.job)) for _ in range(2))
-    if first.verdict != second.verdict or first.sizes != second.sizes:
-        raise Broken("asked twice, it gave different verdicts")
+    _same(listed.bench, listed.job)
     return None
 
 
@@ -177,14 +190,16 @@ def _late(given: Bench) -> str | None:
     return None
 
 
+_TWICE = "asked twice it says the same, and random states and flags stay as they are"
 CERTIFIER_RULES = (
     ("nothing that it certifies is broken by a search", _sound),
     ("it reaches a verdict on every unit", _verdict),
+    (_TWICE, _repeats),
 )
 ENUMERATION_RULES = (
     ("its verdict is that of every input of the set, each decided alone", _answers),
     ("what it calls broken it shows", _shown),
     ("what cannot be listed is not certified", _endless),
-    ("asked twice it says the same, and random states and flags stay as they are", _twice),
+    (_TWICE, _twice),
     ("behind the deadline nothing is certified", _late),
 )

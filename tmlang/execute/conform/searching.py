@@ -11,7 +11,7 @@ import torch
 
 from tmlang.backends.contract import BackendRefusal, Candidates, Job, Search
 from tmlang.backends.oracle import AccessDenied
-from tmlang.execute.conform.bench import COUNTS, RADII, Bench, Broken
+from tmlang.execute.conform.bench import COUNTS, RADII, SECONDS, Bench, Broken, Unfinished
 from tmlang.execute.guard import guarded
 from tmlang.meaning.threats import Mutable
 from tmlang.plan.capability import ACCESS
@@ -29,11 +29,14 @@ def _members(bench: Bench) -> str | None:
 
 
 def proper(found: Candidates, job: Job) -> None:
-    """Raises :class:`Broken` unless ``found`` has the form that it must have, and lies in the set."""
+    """Raises :class:`Broken` unless ``found`` has the form that it must have, and lies in the set, and
+    :class:`Unfinished` behind the deadline."""
     if found.x.shape != job.x.shape or found.x.dtype != job.x.dtype:
         raise Broken(f"candidates are {found.x.dtype} {tuple(found.x.shape)}, not {job.x.dtype} {tuple(job.x.shape)}")
     if len(found.offered) != len(job.x) or len(found.errors) != len(job.x):
         raise Broken("`offered` and `errors` have an entry for every unit")
+    if set(found.errors) <= {None, "timeout"} and "timeout" in found.errors:
+        raise Unfinished(f"it was not done within {SECONDS} seconds")
     if any(found.errors):
         raise Broken(f"it gave up: {next(e for e in found.errors if e)}")
     if not torch.isfinite(found.x).all():
@@ -141,7 +144,7 @@ def _refusals(bench: Bench) -> str | None:
             bench.search(bench.job(kind, target=bench.targets))
         except BackendRefusal:
             continue
-        raise Broken(f"its manifest refuses {kind}, and it searched there")
+        raise Broken(f"its manifest refuses {kind}, and it searched there: raise BackendRefusal, and say why")
     return None if refused else "its manifest refuses no kind of ball"
 
 
@@ -155,7 +158,7 @@ def _targeted(bench: Bench) -> str | None:
         bench.search(bench.job(bench.kinds[0], target=target))
     except BackendRefusal:
         return None
-    raise Broken("its manifest knows no target, and it went for one")
+    raise Broken("its manifest knows no target, and it searched on: raise BackendRefusal where `job.target` is given")
 
 
 RULES = (
