@@ -541,6 +541,8 @@ def counting_in_training(job: Job) -> Verdicts:
 def test_an_honest_enumeration_keeps_every_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     found = checks(monkeypatch, "count", counting)
     assert {rule: c.kept for rule, c in found.items()} == dict.fromkeys((ANSWERS, SHOWN, ENDLESS, TWICE, LATE), True)
+    uncounted = checks(monkeypatch, "count", lambda job: replace(counting(job), sizes=()))
+    assert uncounted[ANSWERS].kept is True
     unsure = checks(monkeypatch, "count", saying("unknown"))
     assert (unsure[ANSWERS].kept, unsure[SHOWN].kept) == (None, None)
 
@@ -550,7 +552,6 @@ def test_an_honest_enumeration_keeps_every_rule(monkeypatch: pytest.MonkeyPatch)
     [
         (saying("certified"), ANSWERS, "and it says `certified`"),
         (saying("broken"), ANSWERS, "0 fail, and it says `broken`"),
-        (lambda job: replace(counting(job), sizes=()), ANSWERS, "`sizes` says nothing"),
         (lambda job: replace(counting(job), sizes=(3,) * 4), ANSWERS, "`sizes` says 3"),
         (lambda job: replace(counting(job), verdict=("unknown",)), ANSWERS, "for every unit"),
         (lambda job: replace(counting(job), candidates=None), SHOWN, "offers no input"),
@@ -612,7 +613,6 @@ def test_what_cannot_be_tried_is_said(monkeypatch: pytest.MonkeyPatch, name: str
     "path",
     [
         "native.pgd",
-        "native.transform_pgd",
         "native.enumerate",
         "native.gaussian_noise",
         "imagecorruptions.fog",
