@@ -51,6 +51,22 @@ def test_what_gradients_left_standing_and_another_search_broke():
     )
 
 
+def test_a_search_of_another_part_of_the_set_beats_nobody():
+    """Of a union each search may look into one branch: that one finds what the other does not is no sign, of the same
+    branch it is, and so it is where some search by gradients looked everywhere."""
+    here, there = ("l1 <= 1 is left out",), ("linf <= 1 is left out",)
+    rows = table(fgsm="b n", pgd="n n", square="n b")
+    one, two, square = (
+        replace(s, lowering="inner", reasons=r) for s, r in ((ONE_STEP, there), (GRADIENTS, here), (SQUARE, there))
+    )
+    assert found([two, square], rows) == []
+    assert found([one, two], rows) == []
+    assert found([two, replace(square, reasons=here)], rows) == [("TM870", ("u1",))]
+    assert found([replace(one, reasons=here), two], rows) == [("TM874", ("u0",))]
+    assert found([replace(one, lowering="exact"), two, square], rows) == [("TM870", ("u1",))]
+    assert found([one, replace(two, lowering="outer"), square], rows) == [("TM870", ("u1",)), ("TM874", ("u0",))]
+
+
 @pytest.mark.parametrize("word", ["x", "t", "u", "i"])
 def test_a_search_that_did_not_finish_is_not_beaten(word: str):
     assert found([GRADIENTS, SQUARE], table(pgd=word, square="b")) == []

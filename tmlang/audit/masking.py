@@ -78,6 +78,10 @@ class _Searched:
     def draws_blindly(self) -> bool:
         return f"{self.stage.backend}.{self.stage.method}" in _RANDOM
 
+    def reaches(self, other: _Searched) -> bool:
+        """Whether it looked wherever the other did: in all of the set, or in the same part of it."""
+        return self.stage.lowering != "inner" or self.stage.reasons == other.stage.reasons
+
     def __str__(self) -> str:
         return f"{self.stage.label} ({self.stage.backend}.{self.stage.method})"
 
@@ -145,7 +149,7 @@ def _beaten(own: Sequence[_Searched], others: Sequence[_Searched]) -> Iterator[R
     """Units that every search by gradients left standing, and that one without gradients broke."""
     left = frozenset.intersection(*(s.standing for s in own))
     names = " and ".join(map(str, own))
-    for other in others:
+    for other in (o for o in others if any(s.reaches(o) for s in own)):
         where = "" if other.evaluation is own[0].evaluation else f" of {other.evaluation.name}"
         text = f"{other}{where} broke {{n}} of {{of}} units that {names} searched to the end and left standing"
         yield RANDOM if other.draws_blindly else BLACK_BOX, other.broken & left, text
@@ -179,7 +183,7 @@ def _outrun(own: Sequence[_Searched]) -> Iterator[Raised]:
     for few in own:
         for many in own:
             least, most = few.stage.cost.backward, many.stage.cost.backward
-            if least is None or most is None or most < _FACTOR * max(1, least):
+            if least is None or most is None or most < _FACTOR * max(1, least) or not many.reaches(few):
                 continue
             short, long = f"{few}, of {least} gradients a unit,", f"{many}, of {most},"
             yield ORDER, few.broken & many.standing, f"{short} broke {{n}} of {{of}} units that {long} left standing"
