@@ -136,7 +136,7 @@ class Scene:
     def stamp(self) -> NDArray[np.bool_]:
         """(size,): the coordinates under the patch as it is handed in."""
         assert self.patch is not None
-        return stamped(self.domain.space, self.patch).region(self.patch.at or (0, 0)).reshape(-1)
+        return stamped(self.domain.space, self.patch).region(self.patch.at or (0, 0)).reshape(-1).copy()
 
     @cached_property
     def _lit(self) -> tuple[tuple[str, int], ...]:
