@@ -19,12 +19,13 @@ class Progress:
         self.begun = torch.full((len(labels),), torch.inf)
         self.beyond = torch.zeros(len(labels), dtype=torch.bool)
         self.passes = torch.zeros(len(labels), dtype=torch.int64)
-        self.apart = False
+        self.apart, self.settled = False, False
 
     def see(self, scores: Tensor, units: Tensor | None) -> None:
         """The scores (m, K) of a pass over ``units`` (m,), each once; ``None``: nobody knows whose rows they are."""
         if units is None:
             self.apart = True
+        if units is None or self.settled:
             return
         targets = None if self.targets is None else self.targets[units]
         value = margin(scores.detach(), self.labels[units], targets).to(self.begun.dtype)
@@ -32,6 +33,7 @@ class Progress:
         self.begun[units] = torch.where(first, value, self.begun[units])
         self.beyond[units] |= value > self.begun[units]
         self.passes[units] += 1
+        self.settled = bool(self.beyond.all())
 
     def told(self) -> Tensor | None:
         """(n,) bool; ``None`` where it cannot be told: rows that belong to nobody, or a unit with a single pass."""
