@@ -38,17 +38,17 @@ def apart(function: Function, x: torch.Tensor) -> torch.Tensor:
 
 def real(function: Function, x: torch.Tensor) -> torch.Tensor:
     """float64 values; where all of a chunk is so near zero, or so far from it, that one term of the series says
-    everything to 2^-26, that term, which is faster."""
+    everything to 2^-26, that term in float32, which is many times faster."""
     size = x.abs()
     if function is torch.tanh:
         if float(size.max()) < 2.0**-14:
-            return x.double()
+            return x
         if float(size.min()) > 20:
-            return x.sign().double()
+            return x.sign()
     elif float(size.max()) < 2.0**-26:
-        return torch.full_like(x, 0.5, dtype=torch.float64)
+        return torch.full_like(x, 0.5)
     elif float(size.min()) > 128:
-        return (x > 0).double()
+        return (x > 0).float()
     return function(x.double())
 
 
@@ -60,7 +60,7 @@ def worst(function: Function, parts: Iterator[torch.Tensor]) -> list[float]:
             continue
         exact = real(function, x)
         for i, computed in enumerate((function(x), apart(function, x))):
-            off = (computed.double() - exact).abs() - UNDERFLOW
+            off = (computed.to(exact.dtype) - exact).abs() - UNDERFLOW
             share = torch.where(off > 0, off / exact.abs(), 0.0)
             assert not bool(share.isnan().any())
             found[i] = max(found[i], float(share.max()) / ROUNDOFF)
