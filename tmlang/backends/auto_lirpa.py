@@ -166,7 +166,8 @@ def _bounded(problem: Problem, units: Tensor, method: str, bound: Bound, memory:
         return bounded_module(body, sample, mode, whole_ball=problem.ball is not None, method=method)
 
     step = max(1, at_once(body, problem.x[:1], memory * n) // memory)
-    if method.startswith("forward"):
+    # The weights of a convolution, parameters or constants, have more than two axes.
+    if method.startswith("forward") or all(weight.ndim <= 2 for weight in body.state_dict().values()):
         return read("matrix", step), step
     together = evenly(n, UNITS) if memory == 1 and problem.ball is None else step
     try:
