@@ -13,9 +13,9 @@ import torch
 from execute_support import LATTICE, MODEL, SPACE, THREAT, THREE, F, Runs, data, moved, offer, plan, stage, verdicts
 
 from tmlang.backends.contract import Candidates, Job
+from tmlang.base.seeds import derive
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.confirm import least_draws, least_failures
-from tmlang.base.seeds import derive
 from tmlang.meaning.evaluations import Claim, Measured
 from tmlang.meaning.models import Decide, Network, Randomness, RejectWhen, Step
 from tmlang.meaning.threats import Access, Goal, Rejected, Success
