@@ -65,16 +65,7 @@ def tally_shift(
         ),
         column("coverage", len(answers), len(answers), total, gap),
     )
-    alone: tuple[Column, ...] = ()
-    if repeats > 1:
-        each = (
-            tally_shift(evaluation, subject, records, replace(restriction, repeat=r)).get("corrupted_accuracy")
-            for r in range(repeats)
-        )
-        alone = tuple(c for c in each if c is not None)
-    return Columns(
-        evaluation.name, subject.name, "examples", None, counts, columns, repeats=alone, restriction=restriction
-    )
+    return Columns(evaluation.name, subject.name, "examples", None, counts, columns, restriction=restriction)
 
 
 # Single draws --------------------------------------------------------------------------------------------------------
@@ -110,13 +101,6 @@ def tally_draws(
         of_one = _joined(threat, usable, [reader.draws(rows, stage.label) for rows in usable])
         fallen = [draws for rows, draws in of_one if rows[CLEAN_STAGE][0].clean == "cc"]
         attacks.append((stage.label, _share("attack_success", fallen, counts, threat)))
-    alone: tuple[Column, ...] = ()
-    if evaluation.repeats > 1 and restriction.repeat is None:
-        each = (
-            tally_draws(evaluation, threat, records, replace(restriction, repeat=r)).get("survival")
-            for r in range(evaluation.repeats)
-        )
-        alone = tuple(c for c in each if c is not None)
     return Columns(
         evaluation.name,
         threat.name,
@@ -125,7 +109,6 @@ def tally_draws(
         counts,
         columns,
         attacks=tuple(attacks),
-        repeats=alone,
         restriction=restriction,
         draws=threat.success.draws if threat.success else None,
     )

@@ -43,6 +43,24 @@ def tally(
     """
     records = [r for r in records if r.evaluation == evaluation.name]
     restriction = restriction or Restriction()
+    columns = _one_tally(evaluation, subject, records, restriction, voided)
+    if evaluation.repeats > 1 and restriction.repeat is None:
+        headline = "corrupted_accuracy" if isinstance(subject, Shift) else "survival"
+        alone = (
+            _one_tally(evaluation, subject, records, replace(restriction, repeat=r), voided).get(headline)
+            for r in range(evaluation.repeats)
+        )
+        columns = replace(columns, repeats=tuple(c for c in alone if c is not None))
+    return columns
+
+
+def _one_tally(
+    evaluation: EvaluationPlan,
+    subject: Subject,
+    records: Sequence[Record],
+    restriction: Restriction,
+    voided: frozenset[str],
+) -> Columns:
     if isinstance(subject, Shift):
         return tally_shift(evaluation, subject, records, restriction)
     if isinstance(subject, Property):
@@ -50,12 +68,6 @@ def tally(
     if is_share(subject):
         return tally_draws(evaluation, subject, records, restriction)
     columns = _tally_threat(evaluation, subject, records, restriction, voided)
-    if evaluation.repeats > 1 and restriction.repeat is None:
-        alone = (
-            _tally_threat(evaluation, subject, records, replace(restriction, repeat=r), voided).get("survival")
-            for r in range(evaluation.repeats)
-        )
-        columns = replace(columns, repeats=tuple(c for c in alone if c is not None))
     return replace(columns, contradictions=contradictions(evaluation, records))
 
 
