@@ -85,7 +85,8 @@ def test_a_third_road_to_every_number(data, stages, t, restriction, attribution)
 @given(st.data(), STAGES, THREAT)
 @settings(max_examples=15, deadline=None)
 def test_medians_to_the_last_bit_of_a_float(data, stages, t):
-    t = replace(t, allow=None, minimize=("l2", "px"), goal=Goal("untargeted"))
+    # Of single draws there is no nearest failure.
+    t = replace(t, allow=None, minimize=("l2", "px"), goal=Goal("untargeted"), success=None, nature=None)
     e = evaluation(*stages, repeats=2)
     made = data.draw(rows(e, t))
     own = tally_plan(plan([e], [t]), made)["e"].get("median_distance")

@@ -350,6 +350,7 @@ def test_an_honest_search_of_pictures_keeps_every_rule(monkeypatch: pytest.Monke
     ],
 )
 def test_a_lie_about_pictures_is_found(monkeypatch: pytest.MonkeyPatch, attack: Any, rule: str, said: str) -> None:
+    random.seed(3)  # as whoever sets it may find it already
     found = checks(monkeypatch, "turn", attack)
     assert found[rule].kept is False
     assert said in found[rule].said

@@ -116,8 +116,15 @@ def test_what_a_certificate_must_cover_is_in_the_norm_of_its_threat():
     wider = {"is": "Ball", "norm": "l2", "radius": "1/2", "tolerance": "1/8"}
     assert faults(drawn(least(0.625)), allow=wider) == []
     assert len(faults(drawn(least(0.625) - 1), allow=wider)) == 1
-    linf = {"is": "Ball", "norm": "linf", "radius": "1/512", "tolerance": "0"}
-    assert len(faults(drawn(N), allow=linf)) == 1
+    # Of 64 pixels a change of 1/16 in each is 8/16 long in l2, and one of 1/16 in all together at most 1/16.
+    linf = {"is": "Ball", "norm": "linf", "radius": "1/16", "tolerance": "0"}
+    assert faults(drawn(least(1 / 2)), allow=linf) == []
+    assert len(faults(drawn(least(1 / 2) - 1), allow=linf)) == 1
+    l1 = linf | {"norm": "l1"}
+    assert faults(drawn(least(1 / 16)), allow=l1) == []
+    assert len(faults(drawn(least(1 / 16) - 1), allow=l1)) == 1
+    assert len(faults(drawn(N), allow=linf | {"norm": "l0"})) == 1
+    assert len(faults(drawn(N), allow={"is": "Anything"})) == 1
 
 
 def test_of_several_balls_the_least_one_is_enough():

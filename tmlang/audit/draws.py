@@ -84,7 +84,7 @@ def _needed(allow: Json, row: Record, size: int) -> float:
         names = [name or str(i) for i, name in enumerate(allow["names"] or [""] * len(allow["parts"]), 1)]
         return _needed(allow["parts"][names.index(row.branch)], row, size) if row.branch in names else float("inf")
     if allow["is"] != "Ball":
-        radii = [_needed(part, row, size) for part in allow["parts"] if part["is"] == "Ball"]
+        radii = [_needed(part, row, size) for part in allow.get("parts", ()) if part["is"] == "Ball"]
         return min(radii, default=float("inf"))
     # A vector of length 1 in l1 is no longer in l2, one in linf at most the root of the number of coordinates.
     scale = {"l2": 1.0, "l1": 1.0, "l2_rms": sqrt(size), "linf": sqrt(size)}.get(allow["norm"])
