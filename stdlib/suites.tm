@@ -2,12 +2,13 @@ tm 1
 
 ## AutoAttack, standard: Croce and Hein, Reliable evaluation of adversarial robustness with an ensemble of diverse
 ## parameter-free attacks (ICML 2020), section 5, spelled out attack by attack with the published settings: 100 iterations
-## and one restart each, nine targets, 5,000 queries. It needs four classes or more.
+## and one restart each, nine targets, 5,000 queries of windows that shrink over 10,000. It needs four classes or
+## more.
 suite autoattack_standard(version in {"0.1"}) {
   attack:  apgd_ce = native.apgd(loss: ce, steps: 100, restarts: 1)
   attack:  apgd_t = native.apgd_targeted(steps: 100, restarts: 1, targets: 9)
   attack:  fab_t = native.fab_targeted(steps: 100, restarts: 1, targets: 9)
-  attack:  square = native.square(queries: 5000, restarts: 1, p_init: 4/5)
+  attack:  square = native.square(queries: 5000, restarts: 1, p_init: 4/5, schedule: 10000)
 }
 
 ## AutoAttack, standard in l1: Croce and Hein, Mind the box (ICML 2021), with the settings of the preset `standard` of its
@@ -17,7 +18,7 @@ suite autoattack_standard_l1(version in {"0.1"}) {
   attack:  apgd_ce = native.apgd(loss: ce, steps: 100, restarts: 5)
   attack:  apgd_t = native.apgd_targeted(steps: 100, restarts: 1, targets: 5)
   attack:  fab_t = native.fab_targeted(steps: 100, restarts: 1, targets: 9)
-  attack:  square = native.square(queries: 5000, restarts: 1, p_init: 4/5)
+  attack:  square = native.square(queries: 5000, restarts: 1, p_init: 4/5, schedule: 10000)
 }
 
 ## AutoAttack, plus: the preset `plus` of its authors' code, which adds DLR and FAB without targets, and five restarts of
@@ -26,7 +27,7 @@ suite autoattack_plus(version in {"0.1"}) {
   attack:  apgd_ce = native.apgd(loss: ce, steps: 100, restarts: 5)
   attack:  apgd_dlr = native.apgd(loss: dlr, steps: 100, restarts: 5)
   attack:  fab = native.fab(steps: 100, restarts: 5)
-  attack:  square = native.square(queries: 5000, restarts: 1, p_init: 4/5)
+  attack:  square = native.square(queries: 5000, restarts: 1, p_init: 4/5, schedule: 10000)
   attack:  apgd_t = native.apgd_targeted(steps: 100, restarts: 1, targets: 9)
   attack:  fab_t = native.fab_targeted(steps: 100, restarts: 1, targets: 9)
 }

@@ -77,7 +77,8 @@ def test_a_suite_of_the_library(name: str) -> None:
 
 
 def test_the_standard_suite_is_the_published_one() -> None:
-    """Croce and Hein (ICML 2020): APGD-CE, targeted APGD-DLR, targeted FAB, Square; 100 iterations, 5,000 queries."""
+    """Croce and Hein (ICML 2020): APGD-CE, targeted APGD-DLR, targeted FAB, Square; 100 iterations, 5,000 queries of
+    a schedule of 10,000."""
     text = USES.format(space="rgb32", module="threats", name="cifar_linf", classes="classes(10)")
     text = text.replace("use std.threats", "use std.suites (autoattack_standard)\nuse std.threats")
     head = "evaluate e of cifar_linf(net: net, images: images)"
@@ -89,7 +90,7 @@ def test_the_standard_suite_is_the_published_one() -> None:
         ("apgd_ce", "native.apgd", {"loss": stages[0][2]["loss"], "steps": F(100), "restarts": F(1)}),
         ("apgd_t", "native.apgd_targeted", {"steps": F(100), "restarts": F(1), "targets": F(9)}),
         ("fab_t", "native.fab_targeted", {"steps": F(100), "restarts": F(1), "targets": F(9)}),
-        ("square", "native.square", {"queries": F(5000), "restarts": F(1), "p_init": F(4, 5)}),
+        ("square", "native.square", {"queries": F(5000), "restarts": F(1), "p_init": F(4, 5), "schedule": F(10_000)}),
     ]
     assert [c for c, _ in said(text + evaluate.replace("VERSION", '"0.2"'))] == ["TM211"]
 
@@ -99,13 +100,13 @@ PRESETS = {
         ("native.apgd", {"steps": F(100), "restarts": F(5)}, ""),
         ("native.apgd_targeted", {"steps": F(100), "restarts": F(1), "targets": F(5)}, ""),
         ("native.fab_targeted", {"steps": F(100), "restarts": F(1), "targets": F(9)}, ""),
-        ("native.square", {"queries": F(5000), "restarts": F(1), "p_init": F(4, 5)}, ""),
+        ("native.square", {"queries": F(5000), "restarts": F(1), "p_init": F(4, 5), "schedule": F(10_000)}, ""),
     ],
     "autoattack_plus": [
         ("native.apgd", {"steps": F(100), "restarts": F(5)}, ""),
         ("native.apgd", {"steps": F(100), "restarts": F(5)}, ""),
         ("native.fab", {"steps": F(100), "restarts": F(5)}, ""),
-        ("native.square", {"queries": F(5000), "restarts": F(1), "p_init": F(4, 5)}, ""),
+        ("native.square", {"queries": F(5000), "restarts": F(1), "p_init": F(4, 5), "schedule": F(10_000)}, ""),
         ("native.apgd_targeted", {"steps": F(100), "restarts": F(1), "targets": F(9)}, ""),
         ("native.fab_targeted", {"steps": F(100), "restarts": F(1), "targets": F(9)}, ""),
     ],

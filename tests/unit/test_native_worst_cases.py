@@ -146,6 +146,21 @@ def test_square_in_l1_spends_the_budget_where_it_buys_most(shape):
     assert int(job.oracle.gradients.sum()) == 0
 
 
+@pytest.mark.parametrize(
+    ("schedule", "halvings"), [(10_000, [0] * 10 + [1]), (None, [4, 5, 6, 6, 7, 7, 7, 8, 8, 9, 9])]
+)
+def test_windows_shrink_over_the_schedule(schedule, halvings, monkeypatch):
+    """Of 10,000 rows they halve behind the 10th. The rows of a run of 12 stand for the 833rd, 1,667th, … 9,167th."""
+    from tmlang.backends.native.square import Frame
+
+    windows, seen = Frame.window, []
+    monkeypatch.setattr(Frame, "window", lambda self, share: seen.append(share) or windows(self, share))
+    case = linear(np.ones((2, 6)), [9.0, 0.0], unit_box(6), np.full((1, 6), 0.5))
+    over = {} if schedule is None else {"schedule": F(schedule)}
+    run("square", case, case.job(threat("linf", F(1, 10)), level="scores"), queries=F(12), p_init=F(4, 5), **over)
+    assert seen == [0.8 / 2**h for h in halvings]
+
+
 def test_windows_shrink_as_published():
     from tmlang.backends.native.square import Frame, share
 

@@ -28,7 +28,7 @@ SUITE = (
     attack(arguments=(STEPS, ONE)),
     attack("t", method="apgd_targeted", arguments=(STEPS, ONE, NINE)),
     attack("f", method="fab_targeted", arguments=(STEPS, ONE, NINE)),
-    attack("s", method="square", arguments=(("queries", Fraction(5000)), ONE)),
+    attack("s", method="square", arguments=(("queries", Fraction(5000)), ONE, ("schedule", Fraction(10_000)))),
 )
 THREAT = threat(allow=Ball("linf", "px", Fraction(8, 255)))
 KEYS = {

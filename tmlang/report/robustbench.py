@@ -23,7 +23,7 @@ _SUITE = {
     "apgd": {"steps": 100, "restarts": 1},
     "apgd_targeted": {"steps": 100, "restarts": 1, "targets": 9},
     "fab_targeted": {"steps": 100, "restarts": 1, "targets": 9},
-    "square": {"queries": 5000, "restarts": 1},
+    "square": {"queries": 5000, "restarts": 1, "schedule": 10_000},
 }
 """The standard suite of AutoAttack as ``std.suites`` spells it out: a suite of the same name may be another one."""
 

@@ -89,7 +89,9 @@ class Square:
                 if len(units):
                     terrain = hunt.terrain(branch).rows(units)
                     run = _Run(hunt, frame, terrain, units, restart * len(job.sets.branches) + branch)
-                    run.go(whole(job.arguments["queries"]), float(number(job.arguments["p_init"])))
+                    queries = whole(job.arguments["queries"])
+                    over = job.arguments.get("schedule")
+                    run.go(queries, float(number(job.arguments["p_init"])), queries if over is None else whole(over))
         return hunt.result()
 
 
@@ -127,13 +129,14 @@ class _Run:
         self.loss = torch.full((len(units),), -torch.inf, dtype=self.best.dtype)
         self.power = 1 if terrain.geometry == "l1" else 2
 
-    def go(self, queries: int, p: float) -> None:
+    def go(self, queries: int, p: float, over: int) -> None:
+        """``over``: the iterations that the shares of the windows are spread over."""
         flat = self.terrain.geometry == "linf"
         self._try(self._stripes() if flat else self._bumps())
         for k in range(1, queries):
             if not len(self.units):
                 return
-            window = self.frame.window(share(p, k, queries))
+            window = self.frame.window(share(p, k, over))
             change = self.frame.pictures(self.best - self.terrain.region.centre)
             self._try(self._recolour(change, window) if flat else self._move_bump(change, window))
 
