@@ -39,7 +39,13 @@ ROW = st.fixed_dictionaries(
     }
 )
 STAGES = st.lists(
-    st.sampled_from([attack("a"), attack("b"), certifier("c"), certifier("d", lowering="inner"), solver("s")]),
+    st.sampled_from(
+        [
+            *(attack("a", left_out=out) for out in ((), ("flat",))),
+            *(attack("b", left_out=out) for out in ((), ("2",))),
+            *(certifier("c"), certifier("d", lowering="inner"), solver("s")),
+        ]
+    ),
     min_size=1,
     max_size=4,
     unique_by=lambda s: s.label,

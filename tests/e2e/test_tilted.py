@@ -57,7 +57,10 @@ def test_a_page_is_broken_by_tilting_iff_some_angle_breaks_it(evidence: Evidence
     tilted = {i for i, (_, label, made) in pages.items() if set(decided(model, made)) != {label}}
     assert {r.unit for r in failures(evidence, "angles")} == tilted
     assert {r.unit for r in failures(evidence) if "tilted" in r.branch} == tilted
-    claims = {c["text"]: c for c in Bundle.open(evidence.path).json("columns.json")["claims"]}
+    bundle = Bundle.open(evidence.path)
+    left_out = {s.label: s.left_out for e in bundle.plan().evaluations if e.name == "either" for s in e.stages}
+    assert left_out == {"angles": ("smudged",), "slopes": ("smudged",), "greys": ("tilted",)}
+    claims = {c["text"]: c for c in bundle.json("columns.json")["claims"]}
     assert claims["of the turned, two in three"]["high"] == str(Fraction(len(pages) - len(tilted), 100))
 
 

@@ -36,6 +36,13 @@ def test_an_answer_by_hand() -> None:
     assert shown[1, 0] < shown[1, 1]
 
 
+@pytest.mark.parametrize("digits", [38, 300, 309, 4000])
+def test_more_digits_than_a_number_has_take_nothing_away(digits: int) -> None:
+    assert torch.equal(Disclosed(4, None, digits)(OUTPUTS), OUTPUTS)
+    large = torch.tensor([[3e38, 1.5, -2e30]])
+    assert torch.equal(Disclosed(3, None, digits)(large), large)
+
+
 def test_each_part_alone() -> None:
     assert torch.equal(Disclosed(4, None, 1)(OUTPUTS)[0, :4], torch.tensor([0.1, 2.0, -1.0, 1.0]))
     assert torch.equal(Disclosed(4, 4, None)(OUTPUTS), OUTPUTS)

@@ -10,6 +10,7 @@ from audit_roads import both_roads
 from audit_support import Rows, attack, certifier, evaluation, solver, threat
 
 from tmlang.audit.columns import Restriction
+from tmlang.audit.tally import tally
 from tmlang.audit.units import (
     DISTANCE_SLACK,
     Reader,
@@ -250,6 +251,27 @@ def test_each_attack_alone():
 
 
 # Restrictions ------------------------------------------------------------------------------------------------------
+
+
+def test_a_search_that_ended_in_one_part_went_no_further_in_the_other():
+    t = threat(allow=UNION)
+    rows = u().attack("u", "a", "broken", branch="flat").attack("u", "b")
+    assert [fact(rows, t=t, part=p).open for p in (None, "flat", "2")] == [False, False, True]
+    rows = u().attack("u", "a", "valid", branch="2").attack("u", "b")
+    assert [fact(rows, t=t, part=p).open for p in (None, "flat", "2")] == [False, True, False]
+    rows = u().attack("u", "a").attack("u", "b")
+    assert [fact(rows, t=t, part=p).open for p in ("flat", "2")] == [False, False]
+
+
+def test_a_search_that_leaves_a_part_out_says_nothing_of_it():
+    t = threat(allow=UNION)
+    e = evaluation(attack("a", left_out=("2",)), attack("b", left_out=("flat",)))
+    rows = u().attack("u", "a").attack("u", "b", "broken", branch="2")
+    found = {p: fact(rows, e, t, part=p) for p in ("flat", "2")}
+    assert [(f.broken, f.open) for f in found.values()] == [(False, False), (True, False)]
+    assert [[label for label, *_ in f.attacks] for f in found.values()] == [["a"], ["b"]]
+    alone = evaluation(attack("a", left_out=("2",)))
+    assert tally(alone, t, u().attack("u", "a").all, restriction=Restriction(part="2")).get("survival") is None
 
 
 def test_a_part_admits_what_lies_in_it():

@@ -55,7 +55,8 @@ class Recount:
 
     @property
     def searches(self) -> list[Json]:
-        return self.stages("attack") or self.stages("decide_exactly", "enumerate")
+        able = self.stages("attack") or self.stages("decide_exactly", "enumerate")
+        return [s for s in able if self.only.part not in s["left_out"]]
 
     @property
     def proofs(self) -> list[Json]:
@@ -73,15 +74,17 @@ class Recount:
         own = self.own_radius()
         return self.only.radius is not None and own is not None and self.only.radius > own
 
+    def inside_part(self, row: Record) -> bool:
+        return self.only.part is None or self.only.part in (row.branch or "").split(" ")
+
     def counts(self, row: Record, before: int) -> bool:
         """Whether an admissible candidate also meets the restriction; ``before``: queries of earlier stages."""
         only = self.only
-        part = only.part is None or only.part in (row.branch or "").split(" ")
         queries = only.queries is None or before + row.queries <= only.queries
         near = only.radius in (None, self.own_radius()) or (
             row.distance is not None and row.distance <= float(only.radius or 0) * (1 + 2.0**-50)
         )
-        return row.status == "valid" and row.within_scope is True and part and queries and near
+        return row.status == "valid" and row.within_scope is True and self.inside_part(row) and queries and near
 
     def candidates(self, label: str, meaning: Callable[[Record], bool]) -> Units:
         """The correct units with a counted candidate of this stage that ``meaning`` holds of."""
@@ -117,7 +120,8 @@ class Recount:
             failed = {r.unit for r in rows if r.status in _UNFINISHED}
             if stage["role"] != "attack":
                 failed |= {r.unit for r in rows if r.verdict in ("error", "timeout", "unknown")}
-            done &= {r.unit for r in rows if r.status in ("none", "valid")} - failed
+            ends = [r for r in rows if r.status == "none" or (r.status == "valid" and self.inside_part(r))]
+            done &= {r.unit for r in ends} - failed
         return frozenset(done)
 
     # Certificates ----------------------------------------------------------------------------------------------------

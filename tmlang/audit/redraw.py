@@ -48,7 +48,12 @@ class _Cells:
 
     def __init__(self, r: Recount, labels: list[str]) -> None:
         self.many = r.subject["success"]["draws"]
-        done = r.correct.intersection(*(r.finished(s) for s in r.searches if s["label"] in labels))
+        nowhere = r.only.part is not None and not labels
+        done = (
+            frozenset()
+            if nowhere
+            else r.correct.intersection(*(r.finished(s) for s in r.searches if s["label"] in labels))
+        )
         every = {(u, k) for u in r.correct for k in range(self.many)}
         fell = {(u, k) for u, k in every if any(_fails(row, k) for row in _judged(r, u, labels))}
         self.fell = self._lifted(r, frozenset(fell))

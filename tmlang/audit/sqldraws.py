@@ -46,9 +46,11 @@ class DrawTables(Tables):
             f"SELECT unit, stage, k, bool_or(substr(outcomes, k, 1) = '1') AS fell FROM {self.name('rows')}, {draws}\n"
             "    WHERE inside AND within_access AND outcomes IS NOT NULL GROUP BY ALL"
         )
+        nowhere = self.plan.only.part is not None and not self.plan.searches
+        waits = "true" if nowhere else "stage IS NOT NULL AND ended IS NULL"
         each = (
             "SELECT unit, example, stage, k, coalesce(fell, false) AS fell,\n"
-            "    stage IS NOT NULL AND ended IS NULL AS waits\n"
+            f"    {waits} AS waits\n"
             f"  FROM {units} CROSS JOIN (VALUES {listed}) AS s(stage) CROSS JOIN {draws}\n"
             f"  LEFT JOIN ({fell}) USING (unit, stage, k)\n"
             f"  LEFT JOIN (SELECT *, true AS ended FROM {self.name('ended')}) USING (unit, stage)"

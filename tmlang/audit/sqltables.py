@@ -109,10 +109,13 @@ class Tables:
         """Whether a limit of queries is shared by a unit's stages (EVIDENCE.md section 4)."""
         return self.plan.only.queries is not None and self.plan.subject["access"]["queries_per"] == "example"
 
+    def _in_part(self) -> Iterator[str]:
+        if self.plan.only.part is not None:
+            yield f"list_contains(string_split(coalesce(branch, ''), ' '), {text(self.plan.only.part)})"
+
     def _restriction(self) -> Iterator[str]:
         only = self.plan.only
-        if only.part is not None:
-            yield f"list_contains(string_split(coalesce(branch, ''), ' '), {text(only.part)})"
+        yield from self._in_part()
         if only.queries is not None:
             yield f"queries + {'spent' if self._adds_up() else '0'} <= {only.queries}"
         if only.radius not in (None, self.plan.own_radius()):
@@ -125,8 +128,10 @@ class Tables:
         silent = "role <> 'attack' AND coalesce(verdict IN ('error', 'timeout', 'unknown'), false)"
         failed = f"status IN {_UNFINISHED} OR ({silent})"
         stages = texts(s["label"] for s in self.plan.searches)
+        ends = " AND ".join(["status = 'valid'", *self._in_part()])
+        ends = f"status = 'none' OR ({ends})"
         each = (
-            f"SELECT unit, stage, bool_or(status IN ('none', 'valid')) AND NOT bool_or({failed}) AS good\n"
+            f"SELECT unit, stage, bool_or({ends}) AND NOT bool_or({failed}) AS good\n"
             f"  FROM {self.name('rows')} WHERE stage IN {stages} GROUP BY unit, stage, repeat"
         )
         count = f"count(*) FILTER (WHERE good) = {len(self.plan.repeats)}"

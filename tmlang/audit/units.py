@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from tmlang.audit.columns import Restriction
 from tmlang.audit.record import BRANCHES, CLEAN_STAGE, UNFINISHED, CleanStatus, Record
-from tmlang.meaning.threats import Allowed, Ball, Either, Threat
+from tmlang.meaning.threats import Allowed, Ball, Threat, branch_names
 from tmlang.plan.ir import PROOFS, EvaluationPlan, Stage
 
 Rows = Mapping[str, Sequence[Record]]
@@ -132,7 +132,7 @@ class Reader:
         self.threat = threat
         self.restriction = restriction
         self.voided = voided
-        self.attacks = attack_stages(evaluation)
+        self.attacks = tuple(s for s in attack_stages(evaluation) if restriction.part not in s.left_out)
         self.proofs = proof_stages(evaluation)
         self.branches = branch_names(threat.allow)
         self.repeats = (
@@ -182,7 +182,9 @@ class Reader:
         stages = [s for s in self.attacks if label in (None, s.label)]
         labels = {s.label for s in stages}
         counted = [r for r in self._found(rows) if is_judged(r) and stage_label(self.evaluation, r) in labels]
-        rest = False if all(self._finished(rows.get(s.label, ()), s) for s in stages) else None
+        nowhere = self.restriction.part is not None and not stages
+        ended = not nowhere and all(self._finished(rows.get(s.label, ()), s) for s in stages)
+        rest = False if ended else None
         assert self.threat.success is not None
         return tuple(
             True if any((r.outcomes or "")[k : k + 1] == "1" for r in counted) else rest
@@ -213,7 +215,7 @@ class Reader:
         count as inside; at the threat's own radius ``within_scope`` has decided exactly.
         """
         r = self.restriction
-        if r.part is not None and r.part not in (row.branch or "").split(BRANCHES):
+        if not self._in_part(row):
             return False
         if r.queries is not None and spent + row.queries > r.queries:
             return False
@@ -221,9 +223,14 @@ class Reader:
             return True
         return row.distance is not None and row.distance <= float(r.radius) * (1 + DISTANCE_SLACK)
 
+    def _in_part(self, row: Record) -> bool:
+        part = self.restriction.part
+        return part is None or part in (row.branch or "").split(BRANCHES)
+
     def _finished(self, rows: Sequence[Record], stage: Stage) -> bool:
         """Every repeat has a row, none failed, and an invalid candidate was followed by its projection. A stage that
-        proves is asked only where nothing else searches (:func:`attack_stages`); ``unknown`` has searched nothing."""
+        proves is asked only where nothing else searches (:func:`attack_stages`); ``unknown`` has searched nothing. A
+        search that ended with an input of another part went no further in the part asked for."""
         if self.beyond:
             return False
         for repeat in self.repeats:
@@ -232,7 +239,7 @@ class Reader:
                 return False
             if stage.role != "attack" and any(r.verdict in ("error", "timeout", "unknown") for r in of_repeat):
                 return False
-            if not any(r.status in ("none", "valid") for r in of_repeat):
+            if not any(r.status == "none" or (r.status == "valid" and self._in_part(r)) for r in of_repeat):
                 return False
         return True
 
@@ -302,14 +309,6 @@ def _join(parts: Sequence[tuple[bool, bool]], by_any: bool) -> tuple[bool, bool]
         return true, not true and any(u for _, u in parts)
     true = all(t for t, _ in parts)
     return true, not true and all(t or u for t, u in parts)
-
-
-def branch_names(allow: Allowed | None) -> tuple[str, ...]:
-    """The branches of a union that a certificate must cover, in order, unnamed ones by position (``"1"``, …)."""
-    if not isinstance(allow, Either):
-        return ()
-    names = allow.names or ("",) * len(allow.parts)
-    return tuple(name or str(i) for i, name in enumerate(names, 1))
 
 
 def own_radius(allow: Allowed | None) -> Fraction | None:

@@ -30,7 +30,7 @@ class Disclosed:
         """Of outputs (n, H), class scores in the first columns. In place of what is not listed stands the number just
         below the least score that is: no class that is left out has more."""
         classes = self.classes
-        shown = outputs if self.rounded is None else outputs.round(decimals=self.rounded)
+        shown = outputs if self.rounded is None else _rounded(outputs, self.rounded)
         if self.top is None or self.top >= classes:
             return shown
         listed = outputs[:, :classes].topk(self.top, dim=1).indices
@@ -38,3 +38,10 @@ class Disclosed:
         least = scores[:, -1:]
         left_out = torch.nextafter(least, torch.full_like(least, -torch.inf)).expand(-1, classes)
         return torch.cat([left_out.scatter(1, listed, scores), shown[:, classes:]], dim=1)
+
+
+def _rounded(outputs: Tensor, digits: int) -> Tensor:
+    """A number times ten to the ``digits`` that is no float64 has no digits to lose."""
+    exact = outputs.double()
+    shown = exact.round(decimals=min(digits, 300))
+    return torch.where(shown.isfinite(), shown, exact).to(outputs.dtype)

@@ -9,7 +9,6 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from tmlang.audit.units import branch_names
 from tmlang.backends.contract import Fit, Job, Received
 from tmlang.backends.deployed import Expectation
 from tmlang.backends.disclosed import Disclosed
@@ -21,7 +20,16 @@ from tmlang.base.seeds import derive
 from tmlang.execute.arena import Arena
 from tmlang.execute.received import of_units
 from tmlang.execute.world import Attacked
-from tmlang.meaning.threats import Allowed, Anything, Both, Either, Transform, transforms, without_pictures
+from tmlang.meaning.threats import (
+    Allowed,
+    Anything,
+    Both,
+    Either,
+    Transform,
+    branch_names,
+    transforms,
+    without_pictures,
+)
 from tmlang.meaning.values import Artifact
 from tmlang.plan.ir import AccessLevel, Stage
 

@@ -17,12 +17,11 @@ from tmlang.audit.bundle import Bundle
 from tmlang.audit.identity import checked_run
 from tmlang.audit.record import CLEAN_STAGE, Record
 from tmlang.audit.remeasure import as_values
-from tmlang.audit.units import branch_names
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.arena import Arena, make_arena
 from tmlang.execute.enclosed import beyond, bounded_classes, scores_of
 from tmlang.execute.world import World
-from tmlang.meaning.threats import Shift
+from tmlang.meaning.threats import Shift, branch_names
 from tmlang.plan.lock import frozen
 
 

@@ -79,6 +79,14 @@ class Either:
 Allowed = Union[Ball, Patch, Transform, Anything, Both, Either]
 
 
+def branch_names(allow: Allowed | None) -> tuple[str, ...]:
+    """The branches of a union that a certificate must cover, in order, unnamed ones by position (``"1"``, …)."""
+    if not isinstance(allow, Either):
+        return ()
+    names = allow.names or ("",) * len(allow.parts)
+    return tuple(name or str(i) for i, name in enumerate(names, 1))
+
+
 def transforms(allow: Allowed | None) -> tuple[Transform, ...]:
     """Every transform of an allowed set, each once, in the order written. A candidate keeps the parameters of all of
     them side by side, NaN where one had no part in it."""

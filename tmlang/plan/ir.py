@@ -49,6 +49,8 @@ class Stage:
     reasons: tuple[str, ...] = ()
     through: Call | None = None
     suite: str | None = None
+    left_out: tuple[str, ...] = ()
+    """The branches of a union that a search does not look into."""
     cost: Cost = Cost(None, None)
     origin: Span = field(default=NOWHERE, compare=False)
 

@@ -123,6 +123,7 @@ def _stage(evaluation: str, call: StageCall, match: Match, subject: Subject) -> 
         reasons=match.reasons,
         through=call.through,
         suite=call.suite,
+        left_out=match.left_out,
         cost=unit_cost(method, dict(match.numbers), subject),
         origin=call.origin,
     )

@@ -58,6 +58,7 @@ class Match:
     numbers: tuple[tuple[str, Fraction], ...]
     lowering: Carried = "exact"
     reasons: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 class Matcher:
@@ -97,7 +98,9 @@ class Matcher:
             self._say("TM518", message, stage.call, notes=method.cautions[1:], help=help)
         if isinstance(subject, Threat):
             self._reach(method, stage.call, subject, resolution.numbers())
-        return Match(method, arguments, tuple(resolution.numbers().items()), carried.lowering, carried.reasons)
+        return Match(
+            method, arguments, tuple(resolution.numbers().items()), carried.lowering, carried.reasons, carried.left_out
+        )
 
     def look_at_all(self, matches: Sequence[tuple[StageCall, Match]], subject: Subject, evaluation: Evaluation) -> None:
         """What only the stages of an evaluation together show, or its curves."""

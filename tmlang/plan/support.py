@@ -12,7 +12,7 @@ from tmlang.base.frozen import dataclass
 from tmlang.diagnostics.suggest import either, listed
 from tmlang.meaning.models import Model
 from tmlang.meaning.spaces import Space
-from tmlang.meaning.threats import Allowed, Both, Either, Shift, Subject, Threat, Transform, transforms
+from tmlang.meaning.threats import Allowed, Both, Either, Shift, Subject, Threat, Transform, branch_names, transforms
 from tmlang.plan.asked import OBJECT_WORDS, Need, balls, features, goal, leaf, misfits, object_kind
 from tmlang.plan.capability import ACCESS, Carried, Method, worst
 from tmlang.plan.smoothing import misfit
@@ -36,11 +36,13 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """How a method carries a subject; refused iff there are obstacles."""
+    """How a method carries a subject; refused iff there are obstacles. ``left_out``: branches that a search passes
+    over."""
 
     lowering: Carried
     reasons: tuple[str, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def support(method: Method, subject: Subject, model: Model, space: Space) -> Support:
@@ -57,7 +59,7 @@ def support(method: Method, subject: Subject, model: Model, space: Space) -> Sup
     judge.the_object(model)
     for need in features(subject, model, space):
         judge.feature(need)
-    return Support(judge.lowering, tuple(dict.fromkeys(judge.reasons)), tuple(judge.obstacles))
+    return Support(judge.lowering, tuple(dict.fromkeys(judge.reasons)), tuple(judge.obstacles), judge.left_out)
 
 
 class _Judge:
@@ -68,6 +70,7 @@ class _Judge:
         self.lowering: Carried = "exact"
         self.reasons: list[str] = []
         self.obstacles: list[Obstacle] = []
+        self.left_out: tuple[str, ...] = ()
 
     def the_goal(self, threat: Threat) -> None:
         wanted = goal(threat.goal)
@@ -153,6 +156,9 @@ class _Judge:
             carried = worst(carried, "outer")
         if missing:
             carried = "outer" if isinstance(part, Both) else "inner"
+            if part is threat.allow:
+                named = zip(branch_names(part), inner, strict=False)
+                self.left_out = tuple(name for name, (looks, _) in named if looks is None)
             self.reasons += [f"{o.need.words.split(' allows ')[-1]} is left out: {o.because}" for o in missing]
         self._reason(need, carried)
         return worst(carried, *(c for c, _ in inner if c is not None)), []
