@@ -25,15 +25,18 @@ def counted(threat: Threat, clean: Sequence[Record], pairs: Sequence[Unit]) -> t
     return joined, len({r.example for r in clean}), 0
 
 
-def counts_of(threat: Threat, units: Sequence[Unit], selected: int, not_applicable: int, unusable: int) -> Counts:
+def counts_of(threat: Threat, clean: Sequence[Record], pairs: Sequence[Unit]) -> tuple[Sequence[Unit], Counts]:
+    """The counted units of ``pairs``, and how many of each kind; ``clean``: the rows of all originals."""
+    units, selected, not_applicable = counted(threat, clean, pairs)
+
     def count(holds: Callable[[Unit], bool]) -> int:
         return sum(1 for u in units if holds(u))
 
     cc, cu = count(lambda u: u.clean == "cc"), count(lambda u: u.clean == "cu")
     base = len(units)
-    return Counts(
+    return units, Counts(
         selected=selected,
-        unusable=unusable,
+        unusable=selected - not_applicable - base,
         not_applicable=not_applicable,
         base=base,
         denominator=base if threat.clean_errors == "fail" else cc + cu,
@@ -49,6 +52,7 @@ def counts_of(threat: Threat, units: Sequence[Unit], selected: int, not_applicab
         denied=count(lambda u: u.denied),
         undecided=count(lambda u: u.undecided),
         open=count(lambda u: u.open and not u.broken_any and not u.certified),
+        exempt=sum(r.within_scope is False for r in clean),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tmlang.audit.columns import Column, Columns, Counts, Gap, Restriction
-from tmlang.audit.counting import clean_columns, column, counted, counts_of
+from tmlang.audit.counting import clean_columns, column, counts_of
 from tmlang.audit.intervals import population_interval, wilson
 from tmlang.audit.record import CLEAN_STAGE, Record
 from tmlang.audit.units import Reader, Rows, Unit, group
@@ -85,9 +85,7 @@ def tally_draws(
     judged = _joined(threat, usable, [reader.draws(rows) for rows in usable])
     open_ = [rows[CLEAN_STAGE][0].clean == "cc" and None in draws for rows, draws in judged]
     units = [_unit(rows[CLEAN_STAGE][0], o) for (rows, _), o in zip(judged, open_, strict=True)]
-    _, selected, not_applicable = counted(threat, clean, units)
-    counts = counts_of(threat, units, selected, not_applicable, selected - not_applicable - len(units))
-    counts = replace(counts, exempt=sum(r.within_scope is False for r in clean))
+    _, counts = counts_of(threat, clean, units)
     right = [rows for rows, _ in judged if rows[CLEAN_STAGE][0].clean == "cc"]
     every = [draws for rows, draws in judged if rows[CLEAN_STAGE][0].clean == "cc"]
     columns = (

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from tmlang.audit.columns import Column, Columns, Contradiction, Counts, Extent, Gap, Restriction
 from tmlang.audit.confidence import confidence
-from tmlang.audit.counting import clean_columns, column, counted, counts_of, unknown
+from tmlang.audit.counting import clean_columns, column, counts_of, unknown
 from tmlang.audit.estimates import tally_draws, tally_shift
 from tmlang.audit.record import BRANCHES, CLEAN_STAGE, UNFINISHED, Record
 from tmlang.audit.reuse import witnesses_elsewhere
@@ -130,10 +130,7 @@ def _tally_threat(
     clean = [rows[CLEAN_STAGE][0] for rows in grouped.values()]
     usable = {r.unit for r in clean if r.label >= 0 and r.target != r.label}
     pairs = [reader.unit(rows) for unit, rows in grouped.items() if unit in usable]
-    units, selected, not_applicable = counted(threat, clean, pairs)
-    unusable = selected - not_applicable - len(units)
-    counts = counts_of(threat, units, selected, not_applicable, unusable)
-    counts = replace(counts, exempt=sum(r.within_scope is False for r in clean))
+    units, counts = counts_of(threat, clean, pairs)
     columns = (
         *clean_columns(counts),
         *_evidence_columns(reader, counts, proof_note(evaluation, records)),

@@ -7,7 +7,7 @@ from fractions import Fraction
 from tmlang.base.frozen import dataclass
 from tmlang.meaning.threats import Allowed, Nature, Patch
 from tmlang.semantics import values
-from tmlang.semantics.regions import INTERPOLATIONS, PARTS, VALUES, in_part, picture
+from tmlang.semantics.regions import INTERPOLATIONS, PARTS, in_part, moved_first, moves, picture
 from tmlang.semantics.scope import Env, World
 from tmlang.syntax import ast
 
@@ -56,26 +56,12 @@ def nature(
     return Nature(tuple(parts), draws, *between)
 
 
-def moves(part: str) -> bool:
-    """Whether a part leads pixels between those of the picture."""
-    return part != "place" and part not in VALUES
-
-
 def _ordered(world: World, node: ast.Nature) -> bool:
-    """Whether something is drawn, and the picture moved before its values change: it is interpolated once."""
+    """Whether something is drawn, and the picture moved before its values change."""
     if not node.parts:
         world.report("TM226", "nature draws nothing", node, help="nature: { rotate uniform [-45, 45] 'deg' } draws 100")
         return False
-    changed = None
-    for part in node.parts:
-        if part.name.text in VALUES:
-            changed = part
-        elif changed is not None and moves(part.name.text):
-            message = f"{part.name.text} moves the picture, and {changed.name.text} has changed its values before"
-            help = f"write {part.name.text} first: the picture is moved and interpolated once, then its values change"
-            world.report("TM226", message, part.name, help=help)
-            return False
-    return True
+    return moved_first(world, [part.name for part in node.parts])
 
 
 def _between(world: World, env: Env, node: ast.Nature, ground: Ground) -> tuple[str | None, Fraction | None] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal, cast
 
@@ -126,18 +127,28 @@ def transform(world: World, env: Env, node: ast.Transform) -> Transform | None:
 
 
 def _ordered(world: World, node: ast.Transform) -> bool:
-    """Whether something is moved at all, and the picture before its values: it is interpolated once."""
+    """Whether something is moved at all, and the picture before its values."""
     if not node.parts:
         world.report("TM226", "nothing is transformed", node, help="transform { rotate <= 30 'deg' } …")
         return False
+    return moved_first(world, [part.name for part in node.parts])
+
+
+def moves(part: str) -> bool:
+    """Whether a part leads pixels between those of the picture."""
+    return part != "place" and part not in VALUES
+
+
+def moved_first(world: World, names: Sequence[ast.Name]) -> bool:
+    """Whether the picture is moved before its values change, by the parts of these names: it is interpolated once."""
     changed = None
-    for part in node.parts:
-        if part.name.text in VALUES:
-            changed = part
-        elif changed is not None:
-            message = f"{part.name.text} moves the picture, and {changed.name.text} has changed its values before"
-            help = f"write {part.name.text} first: the picture is moved and interpolated once, then its values change"
-            world.report("TM226", message, part.name, help=help)
+    for name in names:
+        if name.text in VALUES:
+            changed = name
+        elif changed is not None and moves(name.text):
+            message = f"{name.text} moves the picture, and {changed.text} has changed its values before"
+            help = f"write {name.text} first: the picture is moved and interpolated once, then its values change"
+            world.report("TM226", message, name, help=help)
             return False
     return True
 
