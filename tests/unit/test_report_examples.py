@@ -10,6 +10,7 @@ from fractions import Fraction
 from audit_support import Rows, attack, certifier, evaluation, make_bundle, plan, threat, worked_example
 
 from tmlang.audit.bundle import Bundle
+from tmlang.audit.record import REJECTED
 from tmlang.audit.tally import tally_plan
 from tmlang.meaning.threats import Goal, Shift
 from tmlang.meaning.values import Call
@@ -76,11 +77,15 @@ def test_a_shift_counts_what_is_right_after_it(tmp_path):
     shift = Shift("t", "net", "test", Call(("std", "fog")), "wilson", Fraction(95, 100))
     stage = attack("s", role="corrupt")
     rows = Rows()
-    for unit, decision in (("u", 0), ("v", 1)):
+    for unit, decision in (("u", 0), ("v", 1), ("x", REJECTED)):
         rows.clean(unit).attack(unit, "s", "valid", decision=decision)
     rows.clean("w")
     found = shown(tmp_path / "run", plan([evaluation(stage)], [shift]), rows.all)
-    assert [x.fate for x in found] == ["right", "fallen", "missing"]
+    assert [x.fate for x in found] == ["right", "fallen", "turned", "missing"]
+    assert [x.decision for x in found] == ["0", "1", "rejected", ""]
+    assert [x.steps[1].outcome for x in found[:3]] == [
+        "right after the change", "wrong after the change", "rejected after the change",
+    ]  # fmt: skip
 
 
 def test_the_page_embeds_them_without_power_over_it(tmp_path):

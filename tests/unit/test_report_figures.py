@@ -8,21 +8,24 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from audit_support import BROKEN, Rows, attack, certifier, evaluation, make_bundle, plan, threat, worked_example
+from audit_support import BROKEN, Rows, attack, certifier, evaluation, make_bundle, plan, solver, threat, worked_example
 from matplotlib.figure import Figure
 from PIL import Image
 from semantics_support import checked
+from test_report_formats import FIXTURES, worked
 
 from tmlang.meaning.figures import FIGURES
 from tmlang.meaning.spaces import Cell, Space
-from tmlang.meaning.threats import Shift
+from tmlang.meaning.threats import Property, Shift, Success
 from tmlang.meaning.values import Call, Symbol
 from tmlang.report import figures
+from tmlang.report.examples import FATES
 from tmlang.report.figures import all_that_fit, draw
 from tmlang.report.figures.changes import REDUCTIONS
 from tmlang.report.figures.counts import corruption_accuracy, coverage, overlap, verdict_summary
 from tmlang.report.figures.curves import survival_curve
 from tmlang.report.figures.proofs import margins
+from tmlang.report.figures.style import FATE_COLOURS
 from tmlang.report.material import Material, materials
 from tmlang.report.view import view_of
 from tmlang.report.write import write_beside, write_into
@@ -89,6 +92,19 @@ def test_overlap_tells_what_one_attack_alone_broke(tmp_path):
     assert lengths(overlap(m)[0]) == [2, 1, 1, 1]
 
 
+def test_overlap_under_first_tells_who_was_first_and_nothing_of_alone(tmp_path):
+    """a broke u, v and w; b was asked about x alone, and broke it: what it does to the others is not known."""
+    rows = Rows()
+    for unit in "uvw":
+        rows.clean(unit).attack(unit, "a", "broken")
+    rows.clean("x").attack("x", "a").attack("x", "b", "broken")
+    m = material(tmp_path / "run", plan([evaluation(attack("a"), attack("b"))], [threat()]), rows.all)
+    figure, says = overlap(m)
+    assert lengths(figure) == [3, 1]
+    assert [t.get_text() for t in figure.axes[0].get_legend().get_texts()] == ["first broken by it"]
+    assert "nothing is known of what one alone breaks" in says
+
+
 def test_survival_falls_where_the_queries_say(tmp_path):
     """Four units; one breaks after 3 queries of a, one after 10 of a and 5 of b: 100 %, 75 % from 3, 50 % from 15."""
     rows = Rows()
@@ -148,6 +164,52 @@ def test_every_figure_is_drawn_or_refused_with_a_reason(tmp_path):
     assert all(d.svg.startswith(b"<?xml") for name, d in found.items() if name not in refused)
     assert {d.name for d in all_that_fit([m])} == set(FIGURES) - refused
     assert set(figures._DRAWN) <= set(FIGURES)
+
+
+def a_property():
+    phi = Property("phi", "net", (), (("0", "<=", Fraction(1)),))
+    return plan([evaluation(solver(), subject="phi")], [phi]), Rows().clean("x").proof("x", "s").all
+
+
+def single_draws():
+    rows = Rows().clean("u").clean("v").clean("w", "cw")
+    for unit, told in (("u", "0110"), ("v", "0000")):
+        drawn = {"draws": 4, "errors": told.count("1"), "outcomes": told, "observed_failure": None}
+        rows.attack(unit, "a", "valid", **drawn)
+    judged = threat(success=Success("single_draw", draws=4), clean_errors="excluded")
+    return plan([evaluation(attack(), attribution="full")], [judged]), rows.all
+
+
+KINDS = [*FIXTURES, a_property, single_draws]
+
+
+@pytest.mark.parametrize("fixture", KINDS, ids=lambda f: f.__name__)
+def test_every_figure_of_every_kind_of_evaluation_is_drawn_or_refused_for_a_reason(tmp_path, fixture):
+    m = material(tmp_path / "run", *fixture())
+    found = [draw(name, m) for name in FIGURES]
+    assert [(d.name, d.refused) for d in found if d.fault] == []
+    assert [d.name for d in found if bool(d.svg) == bool(d.refused)] == []
+
+
+def test_every_outcome_has_a_colour():
+    assert set(FATE_COLOURS) == set(FATES)
+
+
+def test_a_figure_that_fails_costs_no_bundle(tmp_path, monkeypatch):
+    """The page says so in its place, the other figure and the numbers stand, and the writer is told (TM831)."""
+
+    def broken(_):
+        raise KeyError("drawn")
+
+    monkeypatch.setitem(figures._DRAWN, "verdict_summary", broken)
+    calls = (Call(("verdict_summary",), (("", Symbol("e")),)), Call(("coverage",), (("", Symbol("e")),)))
+    bundle = make_bundle(tmp_path / "run", replace(worked()[0], figures=calls), worked_example())
+    (told,) = write_into(bundle)
+    assert (told.code, told.is_error) == ("TM831", False)
+    assert "verdict_summary of e: drawing it failed with KeyError: 'drawn'" in told.message
+    assert "figures/coverage-e.svg" in bundle.files()
+    assert "figures/verdict_summary-e.svg" not in bundle.files()
+    assert "<strong>verdict_summary</strong> is not drawn: drawing it failed" in bundle.text("report.html")
 
 
 def test_nothing_found_is_said_in_place_of_an_empty_figure(tmp_path):

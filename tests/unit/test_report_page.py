@@ -300,7 +300,8 @@ def test_stages_say_what_they_cover_and_what_they_broke_first(tmp_path):
     view = show(tmp_path / "run", plan([e], [threat()]), rows.all).evaluations[0]
     a, b, c = view.stages
     assert (a.fresh, b.fresh, c.proved, a.failed) == (1, 1, 1, (("error", 1),))
-    assert (b.covers, b.reasons) == ("a part of the allowed set", ("it moves whole pixels",))
+    assert (b.covers, b.reasons) == ("set searched: smaller, a part of the allowed set", ("it moves whole pixels",))
+    assert (a.covers, c.covers) == ("set searched: exact", "sound; set: larger, it holds the allowed set")
     assert [p.label for p in view.order] == ["", "a", "b"]
     assert [p.high for p in view.order] == [1.0, pytest.approx(2 / 3), pytest.approx(1 / 3)]
     assert "b searched a part of the allowed set only." in view.limits

@@ -162,6 +162,18 @@ def test_masks(mutable, words):
 
 
 @pytest.mark.parametrize(
+    ("allow", "words"),
+    [
+        (Patch("rectangle", 3, 3, (2, 3)), "Only what lies under the patch may change, at row 2, column 3."),
+        (Both((Patch("disc", 5, 5), ball())), "Only what lies under the patch may change, wherever it lies."),
+        (ball(), "All 64 coordinates may change."),
+    ],
+)
+def test_what_may_move_is_what_lies_under_a_patch(allow, words):
+    assert said(threat(allow=allow))[0]["what may move"] == words
+
+
+@pytest.mark.parametrize(
     ("rejected", "words", "symbols"),
     [
         ("fail", "A rejection counts as a failure.", "[ z ≠ y ]"),

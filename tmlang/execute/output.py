@@ -140,20 +140,21 @@ class RunFolder:
         return x
 
     def seal(self, files: Mapping[str, Any], predicate: Mapping[str, Any]) -> tuple[Diagnostic, ...]:
-        """Add the last files and the reports, and close the bundle; gives the libraries that a report lacks."""
+        """Add the last files and the reports, and close the bundle; gives the libraries that a report lacks, and
+        the figures that could not be drawn."""
         for name, value in files.items():
             self.bundle.add_json(name, value)
-        missing: tuple[Diagnostic, ...] = ()
+        lacking: tuple[Diagnostic, ...] = ()
         try:
-            write_into(self.bundle)
+            lacking = write_into(self.bundle)
         except Stop as stopped:
-            missing = stopped.diagnostics
-            if any(d.code != "TM510" for d in missing):
+            lacking = stopped.diagnostics
+            if any(d.code != "TM510" for d in lacking):
                 raise
         write_descriptions(self.bundle)
         self.bundle.seal(predicate)
         self.sealed = True
-        return missing
+        return lacking
 
 
 def _drawn(found: Sequence[Drawn], indices: Any) -> dict[str, np.ndarray]:

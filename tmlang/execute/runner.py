@@ -182,7 +182,9 @@ class _Runner:
                 "columns.json": summary(columns, judgements),
                 "environment.json": environment(self.world, timing, sys.argv[1:]) | {"warnings": warnings},
             }
-            self.found += folder.seal(files, self._predicate(judgements))
+            lacking = folder.seal(files, self._predicate(judgements))
+            self.found += [d for d in lacking if d.is_error]
+            self.warn(lacking)
         complete = all(_complete(e, columns[e.name]) for e in self.plan.evaluations)
         code = exit_code(judgements, complete=complete, contradicted=bool(contradicted))
         return RunResult(code, folder.path, columns, judgements, tuple(self.found), signs)

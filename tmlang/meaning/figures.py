@@ -116,7 +116,7 @@ FIGURES: Mapping[str, Figure] = {
     "corruption_accuracy": Figure("accuracy before and after the change, with its interval", _shift),
     "radius_curve": Figure("R between what is proved and what survives, over the curve", _curve),
     "survival_curve": Figure("survival against the work that was spent", _attacked),
-    "overlap": Figure("which attack broke what, and what it alone broke", _two_attacks),
+    "overlap": Figure("which attack broke what: alone where all were asked, else first", _two_attacks),
     "distances": Figure("how far the failing inputs lie from their originals", _distance),
     "rejection": Figure("decisions before and after the change: right, wrong, rejected", _rejects),
     "measured_margins": Figure("margins of the originals, and of the failing inputs that were found", _searched),

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A figure of ``evaluation``. ``says``: what it shows, in words; ``refused``: why it was not drawn, if so."""
+    """A figure of ``evaluation``. ``says``: what it shows, in words; ``refused``: why it was not drawn, if so;
+    ``fault``: the reason is a fault of tmlang, and not what the records hold."""
 
     name: str
     evaluation: str
@@ -17,6 +18,7 @@ class Drawing:
     svg: bytes = b""
     png: bytes = b""
     refused: str = ""
+    fault: bool = False
 
     @property
     def file(self) -> str:

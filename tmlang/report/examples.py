@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tmlang.audit.columns import Restriction
 from tmlang.audit.counting import counted
-from tmlang.audit.record import CLEAN_STAGE, Record
+from tmlang.audit.record import CLEAN_STAGE, REJECTED, Record
 from tmlang.audit.units import Reader, Rows, Unit, group, is_share, is_witness, stage_label
 from tmlang.meaning.threats import Property, Shift, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan
@@ -28,7 +28,8 @@ FATES = {
     "drawn": "judged by its draws",
     "left": "left out: no usable label, or the target already",
     "right": "right after the change",
-    "fallen": "not right after the change",
+    "fallen": "wrong after the change",
+    "turned": "rejected after the change",
     "missing": "not evaluated",
     "violated": "violated",
     "holds": "holds",
@@ -97,8 +98,18 @@ def examples(
         clean = rows[CLEAN_STAGE][0]
         by_unit.setdefault(unit if unit in fates else clean.example, []).append(rows)
     return tuple(
-        _example(evaluation, classes, unit, fates.get(unit, "left"), parts, places) for unit, parts in by_unit.items()
+        _example(_Words(evaluation, classes, isinstance(subject, Shift)), unit, fates.get(unit, "left"), parts, places)
+        for unit, parts in by_unit.items()
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What the rows of an evaluation are told with; ``shifted``: of a change that nobody chose."""
+
+    evaluation: EvaluationPlan
+    classes: Sequence[str]
+    shifted: bool
 
 
 def _fates(
@@ -139,7 +150,8 @@ def _after_shift(evaluation: EvaluationPlan, rows: Rows) -> str:
     answers = [r for s in evaluation.stages for r in rows.get(s.label, ()) if r.status == "valid"]
     if len(answers) < evaluation.repeats:
         return "missing"
-    return "right" if all(r.decision == r.label for r in answers) else "fallen"
+    given = [r.decision for r in answers if r.decision != r.label]
+    return "right" if not given else "turned" if all(d == REJECTED for d in given) else "fallen"
 
 
 def _of_property(rows: Rows) -> str:
@@ -149,28 +161,21 @@ def _of_property(rows: Rows) -> str:
     return "holds" if any(r.verdict == "certified" for r in found) else "undecided"
 
 
-def _example(
-    evaluation: EvaluationPlan,
-    classes: Sequence[str],
-    unit: str,
-    fate: str,
-    parts: Sequence[Rows],
-    places: dict[int, str],
-) -> Example:
+def _example(words: _Words, unit: str, fate: str, parts: Sequence[Rows], places: dict[int, str]) -> Example:
     rows = [r for part in parts for stage in part.values() for r in stage]
     clean = parts[0][CLEAN_STAGE][0]
-    witness = _witness(rows)
+    shown = _changed(rows) if words.shifted else _witness(rows)
     return Example(
         unit,
-        class_name(classes, clean.label) if clean.label >= 0 else "none",
-        class_name(classes, clean.clean_decision),
+        class_name(words.classes, clean.label) if clean.label >= 0 else "none",
+        class_name(words.classes, clean.clean_decision),
         fate,
-        "" if witness is None else class_name(classes, witness.decision),
-        "" if witness is None else stage_label(evaluation, witness),
-        None if witness is None else distance(witness),
+        "" if shown is None else class_name(words.classes, shown.decision),
+        "" if shown is None else stage_label(words.evaluation, shown),
+        None if shown is None else distance(shown),
         sum(_queries(part, stage) for part in parts for stage in part),
         sum(r.seconds for r in rows),
-        tuple(_step(evaluation, classes, r, places[id(r)]) for r in rows),
+        tuple(_step(words, r, places[id(r)]) for r in rows),
     )
 
 
@@ -188,12 +193,19 @@ def _witness(rows: Sequence[Record]) -> Record | None:
     return next((r for r in found if r.within_access is not False), found[0] if found else None)
 
 
-def _step(evaluation: EvaluationPlan, classes: Sequence[str], row: Record, place: str) -> Step:
+def _changed(rows: Sequence[Record]) -> Record | None:
+    """Of a shift: the first changed input that is not decided as its label, else the first that was decided."""
+    answers = [r for r in rows if r.stage != CLEAN_STAGE and r.status == "valid"]
+    return next((r for r in answers if r.decision != r.label), answers[0] if answers else None)
+
+
+def _step(words: _Words, row: Record, place: str) -> Step:
     far = distance(row)
+    repeated = f", repeat {row.repeat + 1}" if words.evaluation.repeats > 1 else ""
     return Step(
-        stage_label(evaluation, row) + (f", repeat {row.repeat + 1}" if evaluation.repeats > 1 else ""),
-        _outcome(row),
-        "" if row.decision is None else class_name(classes, row.decision),
+        stage_label(words.evaluation, row) + repeated,
+        _outcome(row, shifted=words.shifted),
+        "" if row.decision is None else class_name(words.classes, row.decision),
         "" if far is None else f"{far:.4g}",
         "" if row.margin is None else f"{row.margin:.4g}",
         row.queries,
@@ -205,7 +217,7 @@ def _step(evaluation: EvaluationPlan, classes: Sequence[str], row: Record, place
 _CLEAN = {"cc": "decided rightly", "cw": "decided wrongly", "cr": "rejected", "cu": "no decision"}
 
 
-def _outcome(row: Record) -> str:
+def _outcome(row: Record, *, shifted: bool) -> str:
     told = [f"{row.errors} of {row.draws} draws fail"] if row.outcomes is not None else []
     told += [row.message] if row.message else []
     said = f" ({'; '.join(told)})" if told else ""
@@ -217,5 +229,8 @@ def _outcome(row: Record) -> str:
         return row.verdict + said
     if row.status == "invalid":
         return f"outside the allowed set: {row.rule}{said}"
+    if shifted and row.status == "valid":
+        kind = "right" if row.decision == row.label else "rejected" if row.decision == REJECTED else "wrong"
+        return f"{kind} after the change{said}"
     valid = "allowed" if row.observed_failure is None and row.outcomes is not None else "allowed, does not fail"
     return {"none": "found nothing", "valid": valid}.get(row.status, row.status) + said

@@ -93,7 +93,7 @@ def _evaluation(e: EvaluationView) -> Iterator[str]:
     yield from (*_points(e.headline), f"### {e.asked}", "")
     yield from _table(("clause", "meaning"), [(s.topic, s.text) for s in e.sentences])
     yield from ("```text", *(to_unicode(line) for line in e.symbols), "```", "", f"### {e.done}", "")
-    heads = ("stage", "method", "covers", "settings", "units", "newly broken", "proved", "survival after it")
+    heads = ("stage", "method", "set", "settings", "units", "newly broken", "proved", "survival after it")
     rows = [
         (
             s.label,

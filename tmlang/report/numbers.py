@@ -40,10 +40,16 @@ NAMES = {
 
 
 _OF_DRAWS = {
-    "survival": "of single draws: right before, and failing with none of the inputs that the attacks handed in",
-    "attack_success": "of single draws of right ones: failing with the input that this attack handed in",
+    "survival": (
+        "draws survived",
+        "of single draws: right before, and failing with none of the inputs that the attacks handed in",
+    ),
+    "attack_success": (
+        "draws failing",
+        "of single draws of right ones: failing with the input that this attack handed in",
+    ),
 }
-"""What is counted where single draws are."""
+"""Column -> (heading, what is counted) where single draws are counted, and not examples."""
 
 SIGNS_SAY = (
     "What the records show when searches by gradients fail for the wrong reason. Survival of such searches says little "
@@ -94,7 +100,7 @@ class Segment:
 def number_view(column: Column) -> NumberView:
     heading, meaning = NAMES[column.name]
     if column.note == NOTE:
-        meaning = _OF_DRAWS.get(column.name, meaning)
+        heading, meaning = _OF_DRAWS.get(column.name, (heading, meaning))
     share = column.name != "median_distance"
     value = "undefined" if column.low is None else interval(column.low, column.high, share=share)
     if column.at_least and column.low is not None:

@@ -22,10 +22,12 @@ _ROLES = {
     "corrupt": "changes every input once",
 }
 _LOWERINGS = {
-    "exact": "exactly the allowed set",
-    "inner": "a part of the allowed set",
-    "outer": "more than the allowed set",
+    "exact": "exact",
+    "inner": "smaller, a part of the allowed set",
+    "outer": "larger, it holds the allowed set",
 }
+_LOOKED = {"witness": "set searched", "estimate": "set searched", "bound": "sound; set", "complete": "complete; set"}
+"""Kind of evidence -> what is said of the set that a method worked on: a search proves nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,10 @@ class StageView:
 
 
 def stage_views(
-    evaluation: EvaluationPlan, records: Sequence[Record], survival: Mapping[str, Column]
+    evaluation: EvaluationPlan, records: Sequence[Record], survival: Mapping[str, Column], *, breaks: bool
 ) -> tuple[StageView, ...]:
-    """The stages in the order in which they ran; ``survival`` after each attack by its label."""
+    """The stages in the order in which they ran; ``survival`` after each attack by its label. ``breaks``: units are
+    broken here, and not changed by chance or judged draw by draw."""
     rows: dict[str, list[Record]] = {s.label: [] for s in evaluation.stages}
     for record in records:
         label = stage_label(evaluation, record)
@@ -65,12 +68,13 @@ def stage_views(
     views = []
     for stage in evaluation.stages:
         mine = {r.unit for r in rows[stage.label] if is_witness(r)}
-        views.append(_stage(stage, rows[stage.label], len(mine - broken), survival.get(stage.label)))
+        fresh = len(mine - broken) if breaks else None
+        views.append(_stage(stage, rows[stage.label], fresh, survival.get(stage.label)))
         broken |= mine
     return tuple(views)
 
 
-def _stage(stage: Stage, rows: Sequence[Record], fresh: int, survival: Column | None) -> StageView:
+def _stage(stage: Stage, rows: Sequence[Record], fresh: int | None, survival: Column | None) -> StageView:
     failed = Counter(r.status for r in rows if r.status in UNFINISHED)
     proves = stage.role not in ("attack", "corrupt")
     arguments = [(name, written(value)) for name, value in stage.arguments]
@@ -82,20 +86,27 @@ def _stage(stage: Stage, rows: Sequence[Record], fresh: int, survival: Column | 
         f"{stage.backend}.{stage.method}",
         stage.role,
         "proves at a stated confidence that there is none" if stage.evidence == "probabilistic" else _ROLES[stage.role],
-        _LOWERINGS[stage.lowering] if stage.role != "corrupt" else "every example with a usable label",
+        _set_of(stage),
         stage.lowering,
         stage.access.replace("_", " "),
         stage.evidence,
         tuple(arguments),
         stage.reasons,
         units=len({r.unit for r in rows}),
-        fresh=None if stage.role == "corrupt" else fresh,
+        fresh=fresh,
         proved=_proved(rows) if proves else None,
         standing="" if survival is None else interval(survival.low, survival.high),
         failed=tuple(sorted(failed.items())),
         queries=f"{median(queries):.0f}" if queries else "—",
         seconds=_duration(sum(r.seconds for r in rows)),
     )
+
+
+def _set_of(stage: Stage) -> str:
+    """``set searched: exact``; ``sound; set: larger, it holds the allowed set``."""
+    if stage.role == "corrupt":
+        return "every example with a usable label"
+    return f"{_LOOKED.get(stage.evidence, 'set')}: {_LOWERINGS[stage.lowering]}"
 
 
 def _proved(rows: Sequence[Record]) -> int:

@@ -242,7 +242,7 @@ def _evaluation(
         sentences(plan, subject),
         symbol_lines(plan, subject),
         *_HEADS[type(subject)],
-        stage_views(evaluation, records, dict(curve)),
+        stage_views(evaluation, records, dict(curve), breaks=_breaks(subject)),
         tuple(_point(label, c) for label, c in curve if c.defined),
         None if certified is None or certified.low is None else float(certified.low),
         tuple(number_view(c) for c in columns.columns),
@@ -256,6 +256,11 @@ def _evaluation(
         "" if evaluation.seed is None else str(evaluation.seed),
         examples(evaluation, subject, classes, placed, voided),
     )
+
+
+def _breaks(subject: Subject) -> bool:
+    """Whether units are broken: a shift changes them by chance, and single draws are counted and not units."""
+    return not isinstance(subject, Shift) and not (isinstance(subject, Threat) and is_share(subject))
 
 
 def _summary(subject: Subject, evaluation: EvaluationPlan) -> tuple[str, ...]:

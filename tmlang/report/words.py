@@ -89,7 +89,7 @@ def _threat(threat: Threat, model: Model, space: Space, data: Data) -> Iterator[
     yield Sentence("data", data_words(data))
     where = f" Distances are measured in `{space.name}`, before any step of the object." if model.steps else ""
     yield Sentence("allowed inputs", _allowed_sentence(threat, space) + where)
-    yield Sentence("what may move", _mutable(threat.mutable, space))
+    yield Sentence("what may move", _mutable(threat.mutable, threat.allow, space))
     yield Sentence("chosen", _chosen(threat))
     if threat.nature is not None:
         yield Sentence("chance", _nature(threat))
@@ -223,7 +223,11 @@ def radius_words(ball: Ball, space: Space) -> str:
     return number(ball.radius) + (f" {ball.unit}" if ball.unit else "")
 
 
-def _mutable(mutable: Mutable, space: Space) -> str:
+def _mutable(mutable: Mutable, allow: Allowed | None, space: Space) -> str:
+    patch = _patch_of(allow)
+    if mutable.kind == "all" and patch is not None:
+        where = "wherever it lies" if patch.at is None else f"at row {patch.at[0]}, column {patch.at[1]}"
+        return f"Only what lies under the patch may change, {where}."
     if mutable.kind == "all":
         return f"All {space.size} coordinates may change."
     if mutable.kind == "mask":
@@ -235,6 +239,13 @@ def _mutable(mutable: Mutable, space: Space) -> str:
     else:
         what = f"{mutable.kind} " + ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in mutable.ranges)
     return f"Everything except {what} may change." if mutable.except_ else f"Only {what} may change."
+
+
+def _patch_of(allow: Allowed | None) -> Patch | None:
+    """The patch outside which nothing may change, if there is one."""
+    if isinstance(allow, Both):
+        return next((found for part in allow.parts if (found := _patch_of(part)) is not None), None)
+    return allow if isinstance(allow, Patch) else None
 
 
 def _chosen(threat: Threat) -> str:

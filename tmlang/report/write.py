@@ -12,6 +12,8 @@ from pathlib import Path
 
 from tmlang.audit.bundle import CRATE, Bundle
 from tmlang.base.files import write_atomically
+from tmlang.base.source import NOWHERE
+from tmlang.diagnostics.model import Diagnostic
 from tmlang.diagnostics.stop import stop
 from tmlang.meaning.values import Call
 from tmlang.report.claims import claims_json, judged
@@ -77,11 +79,18 @@ def rendered(bundle: Bundle, formats: Sequence[str] = DEFAULT) -> dict[str, byte
     return dict(_files(_drawn(bundle, "spec"), "report", formats))
 
 
-def write_into(bundle: Bundle) -> None:
+def write_into(bundle: Bundle) -> tuple[Diagnostic, ...]:
     """Add the reports, and the figures that the spec asks for, to a bundle that is being written: every other file must
-    be in it."""
-    for name, data in _files(_drawn(bundle, "spec"), "report", DEFAULT):
+    be in it. Gives the figures that could not be drawn (TM831)."""
+    view = _drawn(bundle, "spec")
+    for name, data in _files(view, "report", DEFAULT):
         bundle.add_bytes(name, data)
+    return _faults(view)
+
+
+def _faults(view: View) -> tuple[Diagnostic, ...]:
+    failed = [d for d in view.drawings if d.fault]
+    return tuple(Diagnostic("TM831", f"{d.name} of {d.evaluation}: {d.refused}", NOWHERE) for d in failed)
 
 
 def described(bundle: Bundle) -> Iterator[tuple[str, bytes]]:

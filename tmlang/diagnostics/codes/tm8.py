@@ -18,6 +18,7 @@ RULES = (
     Rule("TM829", "this system cannot contain the run"),
     # Found while a bundle is read or audited.
     Rule("TM830", "what nature draws can be read in two ways"),
+    Rule("TM831", "a figure could not be drawn", "warning"),
     Rule("TM840", "this is not the bundle of a finished run"),
     Rule("TM841", "the bundle is not what was sealed"),
     Rule("TM842", "a file of the bundle is not read"),

@@ -79,4 +79,7 @@ def draw(name: str, m: Material) -> Drawing:
                 return Drawing(name, m.view.name, title, says, svg(figure), png(figure))
         except NothingToShow as nothing:
             why = str(nothing)
+        except Exception as error:  # a figure never costs the evidence: the page says so in its place (TM831)
+            why = f"drawing it failed with {type(error).__name__}: {error}; this is a fault of tmlang, please report it"
+            return Drawing(name, m.view.name, title, "", refused=why, fault=True)
     return Drawing(name, m.view.name, title, "", refused=why)

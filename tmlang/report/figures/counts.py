@@ -61,28 +61,30 @@ def verdict_summary(m: Material) -> tuple[Figure, str]:
 
 
 def overlap(m: Material) -> tuple[Figure, str]:
-    """Per attack: units that it alone broke, and that others broke too (rows); under ``first`` what came later is
-    not asked about units that were broken before."""
+    """Per attack: units that it alone broke, and that others broke too (rows). Under ``first`` a later attack is not
+    asked about units that were broken before, so nothing is known of what one alone breaks: who was first is shown."""
     attacks = [s.label for s in m.evaluation.stages if s.role == "attack"]
     broke = {a: {r.unit for r in m.of_stage(a) if is_witness(r) and r.within_access is True} for a in attacks}
     if not any(broke.values()):
         raise NothingToShow("no attack broke anything")
     figure, axes = canvas(6.4, 1.5 + 0.4 * len(attacks))
     named: set[str] = set()
+    everything_asked = m.evaluation.attribution == "full"
     for i, a in enumerate(attacks):
-        others = set().union(*(broke[b] for b in attacks if b != a))
-        alone = len(broke[a] - others)
-        _stacked(
-            axes, i, [("broke alone", alone, BROKEN), ("others broke too", len(broke[a]) - alone, STANDING)], named
-        )
+        rivals = attacks if everything_asked else attacks[:i]
+        own = len(broke[a].difference(*(broke[b] for b in rivals if b != a)))
+        words = ("broke alone", "others broke too") if everything_asked else ("first broken by it", "broken before")
+        _stacked(axes, i, [(words[0], own, BROKEN), (words[1], len(broke[a]) - own, STANDING)], named)
     axes.set_yticks(range(len(attacks)), attacks)
     axes.invert_yaxis()
     axes.set_xlabel("broken units")
     axes.legend(loc="lower right")
-    if m.evaluation.attribution == "full":
+    if everything_asked:
         return figure, "every attack ran on every unit"
-    note = "`attribution: first`: a later attack was not asked about units that an earlier one broke"
-    return figure, note
+    note = (
+        "`attribution: first`: a later attack was not asked about units that an earlier one broke, so nothing is known"
+    )
+    return figure, f"{note} of what one alone breaks; `attribution: full` asks"
 
 
 def rejection(m: Material) -> tuple[Figure, str]:

@@ -17,8 +17,11 @@ INK, LINE, PROVED, BROKEN, STANDING, OPEN, OTHER = (
 FAINT = "#e4e7ea"
 FATE_COLOURS = {
     "proved": PROVED, "standing": STANDING, "open": OPEN, "broken": BROKEN, "beyond": "#e59aa4", "unknown": "#7d838a",
-    "wrong": OTHER, "rejected": "#c4aed6", "left": "#e6e8ea", "right": PROVED, "fallen": BROKEN, "missing": OPEN,
+    "wrong": OTHER, "rejected": "#c4aed6", "left": "#e6e8ea", "right": PROVED, "fallen": BROKEN, "turned": OTHER,
+    "missing": OPEN,
+    "drawn": STANDING, "violated": BROKEN, "holds": PROVED, "undecided": OPEN,
 }  # fmt: skip
+"""A colour for every outcome of ``report.examples.FATES``."""
 SIGNED = LinearSegmentedColormap.from_list("signed", ["#2166ac", "#ffffff", "#b2182b"])
 """Signed differences: blue below, white at none, red above (ColorBrewer RdBu)."""
 SIZE = LinearSegmentedColormap.from_list("size", ["#ffffff", "#1f5f99", "#0b2340"])
