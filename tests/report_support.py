@@ -35,6 +35,7 @@ class Told:
     low: Fraction | float | None
     high: Fraction | float | None
     key: str
+    interval: dict[str, Any] | None
 
 
 def expected(columns: Columns) -> Iterator[Told]:
@@ -52,8 +53,10 @@ def _told(c: Column, label: str, key: str) -> Told:
     else:
         value = interval(c.low, c.high, share=c.name != "median_distance")
     if c.interval is not None:
-        value += f", interval {interval(*map(Fraction, c.interval))}"
-    return Told(heading, value, str(c.denominator), c.low, c.high, key)
+        value += f", interval {interval(*map(Fraction, c.interval.ends))}"
+    of = c.interval
+    told = None if of is None else {"low": of.low, "high": of.high, "level": str(of.level), "method": of.method}
+    return Told(heading, value, str(c.denominator), c.low, c.high, key, told)
 
 
 def tells_every_number(bundle: Bundle, pdf: bool = True) -> None:
@@ -106,6 +109,7 @@ def _in_json(told: Any, numbers: list[Told]) -> None:
     for n in numbers:
         assert (found[n.heading]["value"], found[n.heading]["of"]) == (n.value, n.of)
         assert [_extent(found[n.heading][end]) for end in ("low", "high")] == [n.low, n.high]
+        assert found[n.heading]["interval"] == n.interval
 
 
 def _extent(text: str | None) -> Fraction | float | None:
@@ -118,6 +122,10 @@ def _in_tex(tex: dict[str, str], head: str, numbers: list[Told]) -> None:
         assert tex[f"{head}/{n.key}/of"] == n.of
         assert tex[f"{head}/{n.key}/full"].startswith(n.value)
         assert f" of {n.of} (coverage " in tex[f"{head}/{n.key}/full"]
+        if n.interval is not None:
+            names = {"wilson": "Wilson", "clopper_pearson": "Clopper-Pearson"}
+            assert tex[f"{head}/{n.key}/interval/method"] == names[n.interval["method"]]
+            assert tex[f"{head}/{n.key}/interval/level"] == percent(Fraction(n.interval["level"]))
         assert (tex[f"{head}/{n.key}/low"] == tex[f"{head}/{n.key}/high"]) == (n.low == n.high)
 
 

@@ -80,7 +80,7 @@ def test_the_interval_holds_the_share_of_places_at_which_it_fails(runs: Runs) ->
     shares = [by_enumeration(np.full((4, 5), grey)) for grey in GREYS]
     assert shares == [F(3, 9), F(6, 9)]
     found = dict(result.columns["e"].attacks)["up"]
-    assert found.interval[0] < sum(shares) / 2 < found.interval[1]
+    assert found.interval.low < sum(shares) / 2 < found.interval.high
     assert found.denominator == 300
     # Nothing is drawn around a page without the sticker.
     assert [runs.row(u, "clean").draws for u in "01"] == [None, None]

@@ -43,8 +43,8 @@ def test_a_share_of_draws_is_counted_and_bounded_as_scipy_does() -> None:
     assert share(found, "survival") == (8, 16, F(1, 2), F(1, 2))
     assert share(found, "a") == (4, 12, F(1, 3), F(1, 3))
     low, high = beta.ppf(0.025, 4, 9), beta.ppf(0.975, 5, 8)
-    assert dict(found.attacks)["a"].interval == pytest.approx((low, high), abs=1e-9)
-    assert found.get("survival").interval == pytest.approx(((1 - high) * 12 / 16, (1 - low) * 12 / 16), abs=1e-9)
+    assert dict(found.attacks)["a"].interval.ends == pytest.approx((low, high), abs=1e-9)
+    assert found.get("survival").interval.ends == pytest.approx(((1 - high) * 12 / 16, (1 - low) * 12 / 16), abs=1e-9)
     assert found.counts.broken == 0
     assert found.get("upper") is None
     assert found.get("robust_rate") is None
@@ -135,7 +135,7 @@ def test_the_interval_of_a_run_holds_the_probability_that_theory_gives(runs: Run
     mean = float(np.mean([norm.cdf((s - 1) / (0.1 * 2**0.5)) for s in sums]))
     found = dict(result.columns["e"].attacks)["up"]
     assert found.denominator == 300
-    assert found.interval[0] < mean < found.interval[1]
+    assert found.interval.low < mean < found.interval.high
     told = [runs.row(u, "up") for u in "012"]
     assert sum(r.errors or 0 for r in told) == found.numerator
     assert all(r.outcomes is not None and r.outcomes.count("1") == r.errors for r in told)

@@ -302,7 +302,7 @@ def test_the_letters_of_a_shift():
     assert told(found, "coverage") == (6, 8, F(6, 8), F(6, 8), [("not evaluated", 2)])
     # 3 of 6 answers, so 1.5 of 3 examples: from the lower limit of 1 to the upper limit of 2.
     low, high = beta.ppf(0.025, 1, 3), beta.ppf(0.975, 3, 1)
-    assert found.get("corrupted_accuracy").interval == pytest.approx((low, high), rel=1e-9)
+    assert found.get("corrupted_accuracy").interval.ends == pytest.approx((low, high), rel=1e-9)
     assert [(c.numerator, c.low, c.high) for c in found.repeats] == [(2, F(2, 4), F(3, 4)), (1, F(1, 4), F(2, 4))]
     one = tally(evaluation(stage, repeats=2), shift, rows.all, restriction=Restriction(repeat=1))
     assert told(one, "corrupted_accuracy")[:2] == (1, 4)

@@ -19,6 +19,20 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Interval:
+    """A confidence interval of a share: its ends in [0, 1], its level (19/20), and how it was made."""
+
+    low: float
+    high: float
+    level: Fraction
+    method: Literal["wilson", "clopper_pearson"]
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return self.low, self.high
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """One labelled number of an evaluation.
 
@@ -36,7 +50,7 @@ class Column:
     gaps: tuple[Gap, ...] = ()
     at_least: bool = False
     note: str = ""
-    interval: tuple[float, float] | None = None
+    interval: Interval | None = None
     """The confidence interval of an estimate, over what was completed."""
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from tmlang.audit.columns import Column, Columns, Counts, Gap, Restriction
+from tmlang.audit.columns import Column, Columns, Counts, Gap, Interval, Restriction
 from tmlang.audit.counting import clean_columns, column, counts_of
 from tmlang.audit.intervals import population_interval, wilson
 from tmlang.audit.record import CLEAN_STAGE, Record
@@ -22,14 +22,15 @@ NOTE = "estimate, interval at 95 %"
 # Shifts --------------------------------------------------------------------------------------------------------------
 
 
-def _interval(subject: Shift, correct: int, answers: int, units: set[str]) -> tuple[float, float] | None:
+def _interval(subject: Shift, correct: int, answers: int, units: set[str]) -> Interval | None:
     """The shift's interval over what was answered. Repeats of an example are no further examples: n counts examples."""
     if not answers:
         return None
     share, n = Fraction(correct, answers), len(units)
     if subject.interval == "wilson":
-        return wilson(share, n, subject.confidence)
-    return population_interval(math.floor(share * n), math.ceil(share * n), n, subject.confidence)
+        return Interval(*wilson(share, n, subject.confidence), subject.confidence, "wilson")
+    limits = population_interval(math.floor(share * n), math.ceil(share * n), n, subject.confidence)
+    return Interval(*limits, subject.confidence, "clopper_pearson")
 
 
 def tally_shift(
@@ -145,7 +146,7 @@ def _before(right: Sequence[Rows]) -> Iterator[Column]:
     if told:
         failing, total = sum(r.errors or 0 for r in told), sum(r.draws or 0 for r in told)
         before = column("draws_failing_before", failing, failing, total, note=NOTE)
-        yield replace(before, interval=_limits(failing, total))
+        yield replace(before, interval=_of_draws(_limits(failing, total)))
 
 
 def _share(name: str, right: Sequence[Draws], k: Counts, threat: Threat, *, surviving: bool = False) -> Column:
@@ -160,19 +161,23 @@ def _share(name: str, right: Sequence[Draws], k: Counts, threat: Threat, *, surv
     limits = _limits(sum(sum(map(bool, of_unit)) for of_unit in closed), done)
     if not surviving:
         high = failing + open_ + unknown
-        return replace(column(name, failing, high, (k.cc + k.cu) * draws, *gaps, note=NOTE), interval=limits)
+        return replace(column(name, failing, high, (k.cc + k.cu) * draws, *gaps, note=NOTE), interval=_of_draws(limits))
     lost = (k.cw + k.cr) * draws if threat.clean_errors == "fail" else 0
     if limits is not None:
         scale = done / (done + lost)
         limits = (1 - limits[1]) * scale, (1 - limits[0]) * scale
     low, high = len(right) * draws - open_ - failing, (k.cc + k.cu) * draws - failing
-    return replace(column(name, low, high, k.denominator * draws, *gaps, note=NOTE), interval=limits)
+    return replace(column(name, low, high, k.denominator * draws, *gaps, note=NOTE), interval=_of_draws(limits))
 
 
 def _limits(failing: int, draws: int) -> tuple[float, float] | None:
     """Clopper-Pearson limits of the mean probability. Draws of different units fail with different probabilities; their
     sum then spreads less than that of equal ones (Hoeffding, Annals of Mathematical Statistics 27, 1956, theorem 5)."""
     return population_interval(failing, failing, draws, CONFIDENCE) if draws else None
+
+
+def _of_draws(limits: tuple[float, float] | None) -> Interval | None:
+    return None if limits is None else Interval(*limits, CONFIDENCE, "clopper_pearson")
 
 
 def _coverage(k: Counts) -> Iterator[Column]:

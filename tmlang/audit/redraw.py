@@ -130,6 +130,15 @@ def _joins(r: Recount) -> bool:
 # Intervals -----------------------------------------------------------------------------------------------------------
 
 
+def limits_of(told: Json | None, level: Fraction, method: str) -> tuple[float, float] | str | None:
+    """The ends of a told interval; a sentence where its level or its method is another."""
+    if told is None:
+        return None
+    if told["level"] != str(level) or told["method"] != method:
+        return f"an interval by {told['method']} at {told['level']} is told for one by {method} at {level}"
+    return told["low"], told["high"]
+
+
 def limit_faults(r: Recount, told: Mapping[str, Json], tails: Callable[..., str | None]) -> Iterator[str]:
     """Columns whose interval is not the one of their draws at 95 %; ``told``: columns by name. ``tails``: whether
     limits are those of a share (``rejudge.population_fault``)."""
@@ -146,7 +155,10 @@ def limit_faults(r: Recount, told: Mapping[str, Json], tails: Callable[..., str 
             waiting = {u for u, _ in cells.open}
             failing, done = sum(u not in waiting for u, _ in cells.fell), n * (s["cc"] - len(waiting))
             rest = lost if name == "survival" else 0
-        limits = column["interval"]
+        limits = limits_of(column["interval"], Fraction(95, 100), "clopper_pearson")
+        if isinstance(limits, str):
+            yield f"{name}: {limits}"
+            continue
         if limits is None or not done:
             if limits is not None or done:
                 yield f"{name}: an interval is told without draws, or the other way round"

@@ -218,11 +218,14 @@ def population_fault(low: Fraction, high: Fraction, base: int, limits: Range, co
     return None if (k or down == 0) and (m < base or up == 1) else "a limit at the end of the range is not the end"
 
 
-def interval_fault(shift: Json, rows: Iterable[Record], limits: Sequence[float] | None) -> str | None:
-    """Whether ``limits`` are the shift's interval over its answers.
+def interval_fault(shift: Json, rows: Iterable[Record], told: Json | None) -> str | None:
+    """Whether ``told`` is the shift's interval over its answers.
 
     Wilson's ends w solve ``|p - w| = z sqrt(w(1 - w) / n)``; those of Clopper and Pearson are checked by their tails.
     """
+    limits = redraw.limits_of(told, Fraction(shift["confidence"]), shift["interval"])
+    if isinstance(limits, str):
+        return limits
     answers = [r for r in rows if r.status == "valid" and r.stage.split("/")[-1] != "clean"]
     n = len({r.unit for r in answers})
     if limits is None or not n:

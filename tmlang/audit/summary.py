@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any
 
 from tmlang.audit.claims import Judgement, formula
-from tmlang.audit.columns import Column, Columns, Contradiction, Counts
+from tmlang.audit.columns import Column, Columns, Contradiction, Counts, Interval
 from tmlang.audit.show import exact
 
 
@@ -42,8 +42,13 @@ def _column(column: Column) -> dict[str, Any]:
         "high": exact(column.high),
         "gaps": {g.reason: g.units for g in column.gaps},
         "note": column.note,
-        "interval": None if column.interval is None else list(column.interval),
+        "interval": interval_json(column.interval),
     }
+
+
+def interval_json(interval: Interval | None) -> dict[str, Any] | None:
+    """``{"low": 0.89, "high": 0.942, "level": "19/20", "method": "clopper_pearson"}``."""
+    return None if interval is None else asdict(interval) | {"level": exact(interval.level)}
 
 
 def _claim(j: Judgement) -> dict[str, Any]:
@@ -68,8 +73,9 @@ _COLUMN: Form = {
     "denominator": _WHOLE,
     "gaps": (dict,),
     "note": _TEXT,
-    "interval": (list, NoneType),
+    "interval": (dict, NoneType),
 }
+_INTERVAL: Form = {"low": (float,), "high": (float,), "level": _TEXT, "method": _TEXT}
 _EVALUATION: Form = {
     "subject": _TEXT,
     "units": _TEXT,
@@ -95,6 +101,7 @@ def form_fault(told: Any) -> str | None:
             _objects({f"{name}: counts": e["counts"]}, _COUNTS)
             for columns in (e["columns"], e["attacks"], e["alone"], dict(enumerate(e["repeats"]))):
                 _objects(columns, _COLUMN)
+                _objects({f"{k}: interval": c["interval"] for k, c in columns.items() if c["interval"]}, _INTERVAL)
             _objects(dict(enumerate(e["contradictions"])), _CONTRADICTION)
         _objects(dict(enumerate(told["claims"])), _CLAIM)
     except ValueError as fault:

@@ -14,6 +14,7 @@ from tmlang.audit.columns import Column
 from tmlang.audit.quantities import NotMeasured, read
 from tmlang.audit.record import Record
 from tmlang.audit.show import exact
+from tmlang.audit.summary import interval_json
 from tmlang.audit.tally import voided_methods
 from tmlang.base import canonical
 from tmlang.meaning.evaluations import Claim, Measured
@@ -54,6 +55,7 @@ def judged(bundle: Bundle) -> dict[str, Any]:
             "reason": j.reason,
             "low": exact(j.low),
             "high": exact(j.high),
+            "interval": None if own is None else interval_json(own.interval),
             "denominator": None if own is None else own.denominator,
             "coverage": None if covered is None else [exact(covered.low), exact(covered.high)],
             "rests_on": list(j.rests_on),
@@ -113,6 +115,7 @@ def claims_schema() -> dict[str, Any]:
         reason=text,
         low=extent,
         high=extent,
+        interval={"oneOf": [{"type": "null"}, _INTERVAL]},
         denominator={"type": ["integer", "null"]},
         coverage={"oneOf": [{"type": "null"}, {"type": "array", "items": extent, "minItems": 2, "maxItems": 2}]},
         rests_on={"type": "array", "items": text},
@@ -160,6 +163,15 @@ def _object(description: str, **properties: Any) -> dict[str, Any]:
         "required": list(properties),
         "additionalProperties": False,
     }
+
+
+_INTERVAL = _object(
+    "The confidence interval of an average.",
+    low={"type": "number"},
+    high={"type": "number"},
+    level={"type": "string", "pattern": r"^[0-9]+(/[1-9][0-9]*)?$"},
+    method={"enum": ["wilson", "clopper_pearson"]},
+)
 
 
 def bibtex(document: dict[str, Any], *, author: str = "", year: int | None = None) -> Iterator[str]:

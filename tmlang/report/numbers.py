@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tmlang.audit.columns import Column, Columns, Counts
+from tmlang.audit.columns import Column, Columns, Counts, Interval
 from tmlang.audit.estimates import NOTE
 from tmlang.audit.show import DASH, exact, interval, percent
 
@@ -72,9 +72,19 @@ MARKS = {"supported": "✓", "refuted": "✗", "undecided": "?", "not_evaluated"
 
 
 @dataclass(frozen=True, slots=True)
+class IntervalView:
+    """A confidence interval of an average: its ends, its level (``"19/20"``), ``wilson`` or ``clopper_pearson``."""
+
+    low: float
+    high: float
+    level: str
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
 class NumberView:
     """``value`` is the range as text, ``of`` its denominator, ``gaps`` what keeps it from being one number; ``low`` and
-    ``high`` its exact ends (``"13/25"``), ``None`` where it is undefined."""
+    ``high`` its exact ends (``"13/25"``), ``None`` where it is undefined; ``interval``: of an estimate."""
 
     name: str
     heading: str
@@ -84,6 +94,7 @@ class NumberView:
     gaps: tuple[str, ...] = ()
     low: str | None = None
     high: str | None = None
+    interval: IntervalView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +117,7 @@ def number_view(column: Column) -> NumberView:
     if column.at_least and column.low is not None:
         value = f"at least {percent(column.low)}"
     if column.interval is not None:
-        value += f", interval {interval(*map(Fraction, column.interval))}"
+        value += f", interval {interval_text(column.interval)}"
     gaps = tuple(f"{g.reason}: {g.units}" for g in column.gaps)
     note = f" ({column.note})" if column.note else ""
     return NumberView(
@@ -118,7 +129,13 @@ def number_view(column: Column) -> NumberView:
         gaps,
         exact(column.low),
         exact(column.high),
+        None if (of := column.interval) is None else IntervalView(of.low, of.high, str(of.level), of.method),
     )
+
+
+def interval_text(told: Interval) -> str:
+    """``[89 %, 93.7 %]``."""
+    return interval(Fraction(told.low), Fraction(told.high))
 
 
 def short(columns: Columns, name: str) -> str:
@@ -182,7 +199,7 @@ def headline(columns: Columns) -> tuple[str, ...]:
     if corrupted is not None:
         alone = (spread(columns),) if columns.repeats else ()
         of = f"{interval(corrupted.low, corrupted.high)} of {corrupted.denominator}"
-        ends = f" (interval {interval(*map(Fraction, corrupted.interval))})" if corrupted.interval else ""
+        ends = f" (interval {interval_text(corrupted.interval)})" if corrupted.interval else ""
         return (f"{of} changed inputs are decided rightly{ends}.", *alone, "This is an average, and no worst case.")
     return tuple(_threat_headline(columns))
 
@@ -227,7 +244,7 @@ def _draw_headline(columns: Columns) -> Iterator[str]:
     k, survival, before = columns.counts, columns.get("survival"), columns.get("draws_failing_before")
     assert survival is not None
     made = f"{survival.denominator} draws, {columns.draws} of each of {k.denominator} {columns.units}"
-    ends = f" (interval {interval(*map(Fraction, survival.interval))})" if survival.interval else ""
+    ends = f" (interval {interval_text(survival.interval)})" if survival.interval else ""
     yield f"Of {made}, {interval(survival.low, survival.high)} are survived{ends}."
     if before is not None and before.defined:
         yield f"Before any change {percent(before.low)} of the draws of right {columns.units} fail."

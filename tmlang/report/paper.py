@@ -24,10 +24,10 @@ from tmlang.report.claims import claim_ids, covering, statement_hash
 from tmlang.report.failures import look_first
 from tmlang.report.latex import latex_number, latex_text
 from tmlang.report.limits import limits
-from tmlang.report.numbers import NAMES, Bounds, bounds, headline, number_view, short
+from tmlang.report.numbers import NAMES, Bounds, bounds, headline, interval_text, number_view, short
 from tmlang.report.protocol import SHORT, protocol
 from tmlang.report.symbols import display, symbol_lines
-from tmlang.report.words import paragraph
+from tmlang.report.words import METHODS, paragraph
 
 _HEAD = r"""% Written by tmlang {version} from the bundle with the statement {statement}.
 % In the preamble: \usepackage{{amsmath,booktabs}} and \input{{this file}}. In the text: \tm{{{name}/table}}.
@@ -133,7 +133,9 @@ def _number(
     yield f"{key}/count", str(column.numerator)
     yield f"{key}/of", str(column.denominator)
     if column.interval is not None:
-        yield f"{key}/interval", latex_number(interval(*column.interval, share=share))
+        yield f"{key}/interval", latex_number(interval_text(column.interval))
+        yield f"{key}/interval/level", latex_number(percent(column.interval.level))
+        yield f"{key}/interval/method", latex_text(METHODS[column.interval.method])
     covered = columns.get(covering(column.name))
     coverage = latex_number(DASH if covered is None else interval(covered.low, covered.high))
     yield f"{key}/coverage", coverage

@@ -63,6 +63,10 @@ class Sentence:
     text: str
 
 
+METHODS = {"wilson": "Wilson", "clopper_pearson": "Clopper-Pearson"}
+"""Way of making an interval -> its name."""
+
+
 def sentences(declared: Declared, subject: Subject) -> tuple[Sentence, ...]:
     """What a threat, property or shift says, in the order of its quantifiers."""
     model = _named(declared.models, subject.model)
@@ -133,7 +137,7 @@ def _shift(subject: Shift, model: Model, space: Space, data: Data) -> Iterator[S
     yield Sentence("data", data_words(data))
     change = f"Each input is changed once by `{written(subject.apply)}`, drawn from a seed of its own"
     yield Sentence("change", f"{change}; nobody chooses the worst change.")
-    name = {"wilson": "Wilson", "clopper_pearson": "Clopper-Pearson"}[subject.interval]
+    name = METHODS[subject.interval]
     of = "none is named: as if the examples were drawn at random" if data.population is None else data.population
     counted = f"The share of right answers is an average, with a {name} interval at {share(subject.confidence)}"
     yield Sentence("counted", f"{counted} for the population ({of}).")

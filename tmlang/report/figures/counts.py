@@ -131,7 +131,7 @@ def corruption_accuracy(m: Material) -> tuple[Figure, str]:
     elif k.base:
         bars.insert(0, ("before", k.cc / k.base))
     axes.bar([b[0] for b in bars], [100 * b[1] for b in bars], width=0.5, color=[STANDING, LINE][-len(bars) :])
-    ends = after.interval or (float(after.low), high)
+    ends = after.interval.ends if after.interval else (float(after.low), high)
     middle, at = float(after.low), len(bars) - 1
     arms = [[100 * max(0.0, middle - ends[0])], [100 * max(0.0, ends[1] - middle)]]
     axes.errorbar([at], [100 * middle], yerr=arms, color=INK, capsize=5)
