@@ -1,9 +1,9 @@
 """Enumeration with pruning: boxes of lattice points are left out where CROWN bounds prove that nothing in them fails.
 
 What is left is halved between two lattice points until it holds few inputs; these are listed and decided one by one
-under the evaluator, as ``native.enumerate`` decides all of them. So the answer is that of an enumeration (of the exact
-set: balls and relations are asked of every listed input), at the price of the part near the boundary. Listed inputs
-are exact; pruned boxes rest on the gap between the bounds' arithmetic and the evaluator's, as every bound does.
+under the evaluator, as ``native.enumerate`` decides all of them (of the exact set: balls and relations are asked of
+every listed input). What is listed is exact. What is left out was tried by nobody: it rests on the gap between the
+bounds' arithmetic and the evaluator's, as every bound does, and where that is assumed the answer is a bound's.
 """
 
 from __future__ import annotations
@@ -46,6 +46,13 @@ class Pruned:
     def certify(self, job: Job) -> Verdicts:
         told = by_boxes(job, lambda bounds: _Search(bounds).unit)
         return replace(told, sizes=tuple(_size(job, i) for i in range(len(job.x))))
+
+
+def _told(proved: int, listed: int) -> str:
+    """What a proved unit rests on. ``proved``: boxes that were left out."""
+    if not proved:
+        return f"all {listed} inputs tried"
+    return f"{proved} {'box' if proved == 1 else 'boxes'} proved by bounds, {listed} inputs tried"
 
 
 def _size(job: Job, unit: int) -> int:
@@ -98,21 +105,21 @@ class _Search:
         witness = falsify(self.bounds.asked, self.job, i)
         if witness is not None and bool(self._decided(i, witness[None])[0].any()):
             return Answer("broken", None, witness)
-        boxes = listed = 0
+        proved = listed = 0
         for grid in grids:
-            answer, seen, leaves = self._grid(i, grid, end)
-            boxes, listed = boxes + seen, listed + leaves
+            answer, left_out, leaves = self._grid(i, grid, end)
+            proved, listed = proved + left_out, listed + leaves
             if answer.word != "certified":
                 return answer
-        return Answer("certified", f"{boxes} boxes bounded, {listed} inputs listed")
+        return Answer("certified", _told(proved, listed))
 
     def _grid(self, i: int, grid: _Grid, end: float) -> tuple[Answer, int, int]:
-        """The answer for one branch, how many boxes were bounded, and how many inputs decided one by one."""
+        """The answer for one branch, how many boxes were proved, and how many inputs decided one by one."""
         waiting = [grid.start]
-        boxes = listed = 0
+        boxes = proved = listed = 0
         while waiting:
             if time.monotonic() >= end:
-                return Answer("timeout", f"the time was up after {boxes} boxes and {listed} inputs"), boxes, listed
+                return Answer("timeout", f"the time was up after {boxes} boxes and {listed} inputs"), proved, listed
             low, high, waiting = youngest(waiting, self.bounds.together, np.concatenate)
             low, high = self._within_balls(i, grid, low, high)
             if not len(low):
@@ -121,18 +128,19 @@ class _Search:
             original = self.job.sets.originals[i]
             ends = [torch.from_numpy(grid.inputs(original, k)).double() for k in (low, high)]
             open_ = self.bounds.look(i, *ends)[0].numpy()
+            proved += int((~open_).sum())
             low, high = low[open_], high[open_]
             few = np.log2(high - low + 1.0).sum(axis=1) <= np.log2(LEAF)
             for a, b in zip(low[few], high[few], strict=True):
                 answer, count = self._listed(i, grid, a, b)
                 listed += count
                 if answer is not None:
-                    return answer, boxes, listed
+                    return answer, proved, listed
             if not few.all():
                 waiting.append(self._halved(i, grid, low[~few], high[~few]))
             if sum(len(a) for a, _ in waiting) > OPEN:
-                return Answer("unknown", f"too many boxes are open after {boxes}"), boxes, listed
-        return Answer("certified"), boxes, listed
+                return Answer("unknown", f"too many boxes are open after {boxes}"), proved, listed
+        return Answer("certified"), proved, listed
 
     def _within_balls(self, i: int, grid: _Grid, low: Indices, high: Indices) -> tuple[Indices, Indices]:
         """The boxes that reach into the balls of the branch: every distance is least at the point of the box that is,

@@ -54,6 +54,12 @@ class Stage:
     cost: Cost = Cost(None, None)
     origin: Span = field(default=NOWHERE, compare=False)
 
+    @property
+    def prunes(self) -> bool:
+        """Whether an enumeration proves boxes of inputs by bounds and tries the rest: it then states a gap between the
+        arithmetic of these bounds and the evaluator's."""
+        return self.role == "enumerate" and any(name == "rounding" for name, _ in self.arguments)
+
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlan:

@@ -147,9 +147,11 @@ def _empty_handed(plan: Plan, capabilities: Capabilities) -> Iterator[Diagnostic
 
 
 def _evidence(match: Match) -> Evidence:
-    """``complete`` holds only for exactly this set (EVIDENCE.md section 7): a solver of a larger set gives a bound."""
+    """``complete`` holds only for exactly this set (EVIDENCE.md section 7): a solver of a larger set gives a bound, and
+    so does an enumeration of which boxes rest on an assumption (section 6)."""
     evidence = match.method.evidence
-    return "bound" if evidence == "complete" and match.lowering != "exact" else evidence
+    assumes = match.method.role == "enumerate" and ("rounding", Symbol("assumed")) in match.arguments
+    return "bound" if evidence == "complete" and (match.lowering != "exact" or assumes) else evidence
 
 
 def _access(match: Match, subject: Subject) -> AccessLevel:

@@ -23,6 +23,7 @@ _ROLES = {
     "enumerate": "enumeration",
     "corrupt": "corruption",
 }
+_PRUNES = "bounds on boxes of inputs, and enumeration of the rest"
 
 
 def plan_text(plan: Plan) -> str:
@@ -58,7 +59,8 @@ def _subject(subject: Subject) -> str:
 
 
 def _stage(stage: Stage) -> Iterator[str]:
-    yield f"  {stage.label}: {stage.backend}.{stage.method} as {_ROLES[stage.role]}{_place(stage)}"
+    role = _PRUNES if stage.prunes else _ROLES[stage.role]
+    yield f"  {stage.label}: {stage.backend}.{stage.method} as {role}{_place(stage)}"
     if stage.suite:
         yield f"    from suite {stage.suite}"
     for name, value in stage.arguments:

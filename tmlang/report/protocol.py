@@ -22,6 +22,7 @@ _DOES = {
     "enumerate": "decided by trying every allowed input with",
     "corrupt": "changed by",
 }
+_PRUNES = "decided by bounds on boxes of inputs, and by trying every input of the rest, with"
 _COVERS = {
     "exact": "on exactly the allowed set",
     "inner": "on a part of the allowed set",
@@ -75,4 +76,5 @@ def _stage(stage: Stage) -> str:
     settings = [f"{name} = {written(value)}" for name, value in stage.arguments]
     settings += [f"through {written(stage.through)}"] if stage.through is not None else []
     inside = f" ({', '.join(settings)})" if settings else ""
-    return f"{_DOES[stage.role]} `{stage.backend}.{stage.method}`{inside} {_COVERS[stage.lowering]}"
+    does = _PRUNES if stage.prunes else _DOES[stage.role]
+    return f"{does} `{stage.backend}.{stage.method}`{inside} {_COVERS[stage.lowering]}"

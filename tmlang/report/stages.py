@@ -21,6 +21,8 @@ _ROLES = {
     "enumerate": "tries every allowed input",
     "corrupt": "changes every input once",
 }
+_PRUNES = "proves boxes of inputs by bounds, and tries every input of the rest"
+_PROBABLY = "proves at a stated confidence that there is none"
 _LOWERINGS = {
     "exact": "exact",
     "inner": "smaller, a part of the allowed set",
@@ -85,7 +87,7 @@ def _stage(stage: Stage, rows: Sequence[Record], fresh: int | None, survival: Co
         stage.label,
         f"{stage.backend}.{stage.method}",
         stage.role,
-        "proves at a stated confidence that there is none" if stage.evidence == "probabilistic" else _ROLES[stage.role],
+        _does(stage),
         _set_of(stage),
         stage.lowering,
         stage.access.replace("_", " "),
@@ -107,6 +109,12 @@ def _set_of(stage: Stage) -> str:
     if stage.role == "corrupt":
         return "every example with a usable label"
     return f"{_LOOKED.get(stage.evidence, 'set')}: {_LOWERINGS[stage.lowering]}"
+
+
+def _does(stage: Stage) -> str:
+    if stage.evidence == "probabilistic":
+        return _PROBABLY
+    return _PRUNES if stage.prunes else _ROLES[stage.role]
 
 
 def _proved(rows: Sequence[Record]) -> int:
