@@ -55,7 +55,7 @@ def planned(folder: Path, call: str) -> Plan:
 def said(plan: Plan) -> tuple[str, str, str]:
     """By the plan, by the report's table of stages, and by its paragraph."""
     (evaluation,) = plan.evaluations
-    (view,) = stage_views(evaluation, [], {})
+    (view,) = stage_views(evaluation, [], {}, breaks=True)
     return plan_text(plan), view.does, protocol(plan, evaluation, {"libraries": {}, "models": {}, "tmlang": "0"})
 
 
