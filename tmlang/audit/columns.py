@@ -131,7 +131,8 @@ class Columns:
     ``alone``: ``found_alone`` where there are several, both only under ``attribution: full``. ``repeats``: the spread
     of survival over repeats (their least low and greatest high, each repeat alone), the union being the headline.
     ``units``: what is counted. ``draws``: of each unit, where shares of single draws are counted and not units;
-    ``draws_failing_before``, ``survival`` and ``attack_success`` are then estimates with an interval.
+    ``draws_failing_before``, ``survival`` and ``attack_success`` are then estimates with an interval. ``unused``: what
+    the searches left unused of the declared access, as a sentence (:mod:`audit.granted`).
     """
 
     evaluation: str
@@ -146,6 +147,7 @@ class Columns:
     contradictions: tuple[Contradiction, ...] = ()
     holds: Literal["holds", "violated", "undecided"] | None = None
     draws: int | None = None
+    unused: str = ""
     restriction: Restriction = field(default_factory=Restriction)
 
     def get(self, name: str) -> Column | None:

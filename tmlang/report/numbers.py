@@ -201,7 +201,7 @@ def headline(columns: Columns) -> tuple[str, ...]:
         of = f"{interval(corrupted.low, corrupted.high)} of {corrupted.denominator}"
         ends = f" (interval {interval_text(corrupted.interval)})" if corrupted.interval else ""
         return (f"{of} changed inputs are decided rightly{ends}.", *alone, "This is an average, and no worst case.")
-    return tuple(_threat_headline(columns))
+    return (*_threat_headline(columns), *filter(None, [columns.unused]))
 
 
 _PROPERTY = {
