@@ -12,7 +12,7 @@ CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test env lint format docs fuzz mutation nightly bench clean system
+.PHONY: help demo test env lint format docs fuzz mutation campaign nightly bench clean system
 
 # $(call needed,program,packages): programs of the system that tests look for; those tests skip where they are absent.
 define needed
@@ -32,6 +32,7 @@ help:
 	@echo "make system   as root on Debian: the browser, the reader of PDFs and the sandbox that some tests need"
 	@echo "make fuzz     200,000 damaged specs through parser, checker, matcher and layout: nothing but diagnostics"
 	@echo "make mutation changes what decides numbers in one small place at a time: 95 % of the changes must be noticed"
+	@echo "make campaign every check of tests/campaign, with its full count of seeds; goes on where it was stopped"
 	@echo "make nightly  five million damaged specs and the long runs, all 10,000 MNIST images among them (needs ../shared)"
 	@echo "make bench    the four measurements of benchmarks/"
 	@echo "make clean    remove what the tools left, .venv too; runs/ stays"
@@ -90,12 +91,17 @@ mutation: $(INSTALLED)
 	@echo "== mutants of membership, tallies, intervals and hashes"
 	@$(BIN)/python tests/mutation/mutate.py
 
+campaign: $(INSTALLED)
+	@echo "== every campaign; what was asked before is in runs/campaign"
+	@nice $(BIN)/python tests/campaign --all --jobs 2
+
 nightly: $(INSTALLED) system
 	$(call needed,pdflatex,texlive-latex-base texlive-latex-recommended)
 	@echo "== five million damaged specs, and the long tests"
 	@$(BIN)/python tests/fuzz/fuzz_front.py --inputs 5000000 --jobs 2
 	@TM_EXPLORE=1 $(BIN)/python -m pytest tests/property
 	@$(BIN)/python -m pytest -m nightly
+	@$(BIN)/python tests/campaign --all --nightly --fresh --jobs 2 --into runs/nightly
 	@$(BIN)/python tests/mutation/mutate.py
 
 bench: $(INSTALLED)
