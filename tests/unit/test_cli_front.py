@@ -430,3 +430,27 @@ def test_explain_lists_every_code_and_knows_its_neighbours(capsys: pytest.Captur
     assert all(f"{rule.code}  {rule.title}" in listed for rule in all_rules())
     assert main(["explain", "TM5O5"]) == 2
     assert "TM505" in capsys.readouterr().err
+
+
+def test_a_library_of_another_version_is_told_by_every_command_and_refused_under_a_lock(
+    spec: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """3.2.6 stands for torchattacks 3.5.1, which is what the manifest names; the lock is made with it, and no help."""
+    from tmlang.diagnostics.stop import Stop
+    from tmlang.plan import lock
+
+    real = lock.metadata.version
+    monkeypatch.setattr(lock.metadata, "version", lambda name: "3.2.6" if name == "torchattacks" else real(name))
+    said = "[TM527]: torchattacks is 3.2.6 here, and 3.5.1 was measured"
+    commands = (["check", "s.tm", "--artifacts"], ["plan", "s.tm"], ["run", "s.tm", "--out", "out"])
+    for command in commands:
+        assert main(command) in (0, 3, 4)
+        out = capsys.readouterr()
+        assert said in out.out + out.err, command
+    warnings = json.loads((spec.parent / "out" / "environment.json").read_bytes())["warnings"]
+    assert "TM527" in [w["code"] for w in warnings]
+    assert main(["freeze", "s.tm"]) == 0
+    with pytest.raises(Stop) as refused:
+        main(["run", "s.tm", "--locked", "--quiet", "--out", "locked"])
+    assert [d.code for d in refused.value.diagnostics] == ["TM863"]
+    assert not (spec.parent / "locked").exists()

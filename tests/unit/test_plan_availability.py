@@ -13,7 +13,7 @@ from plan_support import MANIFEST, THREAT, call, program, stage
 from tmlang.meaning.threats import Nature, Patch
 from tmlang.meaning.values import Symbol
 from tmlang.plan import Capabilities, lower
-from tmlang.plan.availability import unavailable
+from tmlang.plan.availability import other_versions, unavailable
 
 
 def test_each_stage_that_cannot_run_is_told_with_its_reason(tmp_path: Path) -> None:
@@ -40,6 +40,24 @@ def test_each_stage_that_cannot_run_is_told_with_its_reason(tmp_path: Path) -> N
     assert "toylib 1.0" in told[0].message
     assert "`loss: new` of here.walk" in told[1].message
     assert "here.solve" in told[2].message
+
+
+def test_a_library_of_another_version_is_told_once_at_its_first_stage(tmp_path: Path) -> None:
+    """pytest stands for the library: what is installed here is not version 1.0 of it."""
+    text = MANIFEST.replace("no_such_module_toylib", "pytest").replace('library = "toylib"', 'library = "pytest"')
+    (tmp_path / "toy.toml").write_text(text, encoding="utf-8")
+    measured = text.replace('version = "1.0"', f'version = "{pytest.__version__}"').replace('"toy"', '"same"')
+    (tmp_path / "same.toml").write_text(measured, encoding="utf-8")
+    capabilities = Capabilities(tmp_path)
+    made = program(
+        stage(call("same.walk"), label="a"), stage(call("toy.walk"), label="b"), stage(call("toy.walk"), label="c")
+    )
+    plan, _ = lower(made, capabilities)
+    assert plan is not None
+    (told,) = other_versions(plan, capabilities)
+    assert (told.code, told.span, told.is_error) == ("TM527", made.evaluations[0].stages[1].origin, False)
+    assert told.message == f"pytest is {pytest.__version__} here, and 1.0 was measured"
+    assert told.help == "pip install --no-deps pytest==1.0"
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tmlang.diagnostics.stop import stop
+from tmlang.diagnostics.stop import Stop, stop
 
 if TYPE_CHECKING:
     from tmlang.plan.ir import Plan
@@ -20,8 +21,9 @@ def locked_plan(spec: str, plan: Plan) -> tuple[Plan, Lock]:
     """``plan`` with the hashes of the lock beside ``spec``, and that lock.
 
     Raises a ``Stop``: TM860 without a lock, TM861 when it cannot be read, TM862 when the spec means something else,
-    TM863 when a library has another version.
+    TM863 when a library has another version, than in the lock or than the one that was measured.
     """
+    from tmlang.plan.availability import other_versions
     from tmlang.plan.capability import Capabilities
     from tmlang.plan.lock import installed, lock_from_json, under_lock
 
@@ -33,4 +35,8 @@ def locked_plan(spec: str, plan: Plan) -> tuple[Plan, Lock]:
             "TM860", f"`{path}` cannot be read: {error.strerror}", help=f"write it: tmc freeze {spec}"
         ) from error
     lock = lock_from_json(data, str(path))
-    return under_lock(plan, lock, installed(plan, Capabilities())), lock
+    known = Capabilities()
+    found = under_lock(plan, lock, installed(plan, known)), lock
+    if others := other_versions(plan, known):
+        raise Stop(*(replace(d, code="TM863", help=f"{d.help}, or run without --locked") for d in others))
+    return found

@@ -80,9 +80,10 @@ def _with_artifacts(front: Front, trust_code: bool) -> Front:
         return front
     from tmlang.execute.arena import make_arena
     from tmlang.execute.world import World
+    from tmlang.plan.availability import other_versions
 
     world = World(front.plan, trust_code=trust_code)
-    found: list[Diagnostic] = []
+    found = list(other_versions(front.plan, world.capabilities))
     try:
         world.verify()
         for evaluation in front.plan.evaluations:

@@ -38,7 +38,7 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from tmlang.plan.availability import unavailable
+    from tmlang.plan.availability import other_versions, unavailable
     from tmlang.plan.capability import Capabilities
     from tmlang.plan.text import plan_schema
 
@@ -52,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
         show(front.diagnostics, front.sources, to_stderr=True)
         return exit_code(front.diagnostics)
     _print(front.plan, args.format)
-    found = (*front.diagnostics, *unavailable(front.plan, Capabilities()))
+    known = Capabilities()
+    found = (*front.diagnostics, *unavailable(front.plan, known), *other_versions(front.plan, known))
     show(found, front.sources, to_stderr=True)
     return exit_code(found)
 

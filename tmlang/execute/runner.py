@@ -41,7 +41,7 @@ from tmlang.execute.work import Earlier, Work
 from tmlang.execute.workers import Crew, Limits
 from tmlang.execute.world import World
 from tmlang.meaning.threats import Shift
-from tmlang.plan.availability import unmeasured
+from tmlang.plan.availability import other_versions, unmeasured
 from tmlang.plan.capability import Capabilities
 from tmlang.plan.invariants import declared_name
 from tmlang.plan.ir import EvaluationPlan, Plan, Stage
@@ -125,6 +125,7 @@ class _Runner:
         self.progress.say("loading and probing models and data")
         arenas = [self._arena(evaluation.name) for evaluation in self.plan.evaluations]
         self._frozen()
+        self.warn(other_versions(self.plan, self.world.capabilities))
         sizes = {a.evaluation.name: _call_size(a) for a in arenas}
         examples = {a.evaluation.name: a.examples() for a in arenas}
         named = identity(self.plan, self.world, sizes, examples, self.options.lock)

@@ -11,6 +11,7 @@ from tmlang.meaning.threats import Threat
 from tmlang.meaning.values import Symbol
 from tmlang.plan.capability import Backend, Capabilities, Method
 from tmlang.plan.ir import Plan, Stage
+from tmlang.plan.lock import NOT_INSTALLED, installed
 
 _ON_PIXELS = ("place", "brightness", "contrast")
 """The parts of nature that leave a pixel a pixel."""
@@ -31,6 +32,19 @@ def unmeasured(plan: Plan, start: Span = NOWHERE) -> tuple[Diagnostic, ...]:
     subject = next((s.name for s in plan.subjects), "a_threat")
     help = f"write what searches or proves: evaluate mine of {subject} {{ attack: … }}"
     return (Diagnostic("TM828", "the spec has no evaluation, so nothing would be measured", start, help=help),)
+
+
+def other_versions(plan: Plan, capabilities: Capabilities) -> tuple[Diagnostic, ...]:
+    """One warning per library that is here in another version than the one that was measured, at its first stage."""
+    here, found = dict(installed(plan, capabilities)), dict[str, Diagnostic]()
+    for stage in (s for e in plan.evaluations for s in e.stages):
+        backend = capabilities.backend(stage.backend)
+        if backend is None or here.get(backend.library) in (backend.version, NOT_INSTALLED, None):
+            continue
+        text = f"{backend.library} is {here[backend.library]} here, and {backend.version} was measured"
+        help = f"pip install --no-deps {backend.library}=={backend.version}"
+        found.setdefault(backend.library, Diagnostic("TM527", text, stage.origin, help=help))
+    return tuple(found.values())
 
 
 def _stage(stage: Stage, backend: Backend | None) -> Diagnostic | None:

@@ -105,6 +105,9 @@ def under_lock(plan: Plan, lock: Lock, libraries: tuple[tuple[str, str], ...], p
     return plan
 
 
+NOT_INSTALLED = "not installed"
+
+
 def installed(plan: Plan, capabilities: Capabilities) -> tuple[tuple[str, str], ...]:
     """The distributions that the stages run on, and torch and numpy, with their installed versions."""
     backends = {stage.backend for e in plan.evaluations for stage in e.stages}
@@ -114,7 +117,7 @@ def installed(plan: Plan, capabilities: Capabilities) -> tuple[tuple[str, str], 
         try:
             found.append((name, metadata.version(name)))
         except metadata.PackageNotFoundError:
-            found.append((name, "not installed"))
+            found.append((name, NOT_INSTALLED))
     return tuple(found)
 
 

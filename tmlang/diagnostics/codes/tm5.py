@@ -25,4 +25,5 @@ RULES = (
     Rule("TM520", "a universal perturbation is searched for more than once"),
     Rule("TM521", "the manifest of a plugin cannot be used"),
     Rule("TM522", "an attack starts from failures that are never handed to it"),
+    Rule("TM527", "a library is not of the version that was measured", "warning"),
 )
