@@ -23,6 +23,7 @@ from tmlang.audit.schema import to_table
 from tmlang.audit.sqldraws import tables_of
 from tmlang.audit.tally import contradictions, tally, tally_plan
 from tmlang.meaning.evaluations import Claim, Measured, RoundsTo
+from tmlang.meaning.spaces import Cell, Space
 from tmlang.meaning.threats import Ball, Goal, Property, Shift
 from tmlang.meaning.values import Call, Symbol
 from tmlang.plan.text import plan_json
@@ -193,6 +194,18 @@ def test_properties(outcome, status):
     rows.attack("t", "a", outcome).proof("t", "c", "unknown" if outcome == "broken" else "certified")
     whole = plan([e], [subject], claims=(Claim("holds", Measured("holds", "e"), "holds"),))
     assert agrees(whole, rows.all) == {status}
+
+
+def test_a_property_about_nothing_is_vacuous():
+    """Three roads say so: no float32 is 1/10."""
+    space = Space("two", (1,), (Cell("real", Fraction(0), Fraction(1)),), features=("a",))
+    subject = Property("t", "net", (("a", "==", Fraction(1, 10)),), (), "a")
+    whole = plan([evaluation(attack(), certifier())], [subject], claims=(Claim("c", Measured("holds", "e"), "holds"),))
+    whole = replace(whole, spaces=(space,), models=tuple(replace(m, space="two") for m in whole.models))
+    assert agrees(whole, []) == {"undecided"}
+    with Duck(whole, []) as duck:
+        assert ("e", "vacuous", 1, 1, 1) in duck.answers[-2]
+        assert ("e", "holds", 0, 0, 1) in duck.answers[-2]
 
 
 def test_a_contradicted_method_is_void_everywhere():

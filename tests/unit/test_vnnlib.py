@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tmlang.base.exact import exact_decimal
 from tmlang.base.source import Source
 from tmlang.cli.main import main
 from tmlang.diagnostics.stop import Stop
 from tmlang.interchange import vnnlib_text as write
-from tmlang.interchange.as_spec import number, spec_text
+from tmlang.interchange.as_spec import spec_text
 from tmlang.interchange.vnnlib import Property, read
 from tmlang.semantics import check
 
@@ -109,7 +110,7 @@ def test_decimals_are_rounded_outward_and_no_farther_than_a_digit(value: Fractio
 
 @given(st.fractions())
 def test_numbers_of_specs_are_exact(value: Fraction) -> None:
-    text = number(value)
+    text = exact_decimal(value)
     top, _, bottom = text.partition("/")
     assert F(top) / F(bottom or 1) == value
 

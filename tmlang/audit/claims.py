@@ -181,12 +181,14 @@ def _judge_property(claim: Claim, plan: Plan, records: Sequence[Record], voided:
     subject = plan.subject(evaluation.subject)
     columns = tally(evaluation, subject, of_the_object(records), voided=voided)
     real = tally(evaluation, subject, records, voided=voided).holds != columns.holds
-    status: dict[str | None, ClaimStatus] = {"holds": "supported", "violated": "refuted", "undecided": "undecided"}
+    status: dict[str | None, ClaimStatus] = {"holds": "supported", "violated": "refuted"}
     reason = {
         "holds": "no input of the box violates the property",
         "violated": "a replayed input violates the property",
+        "vacuous": f"{subject.name} speaks of no input: it is vacuous, which is no evidence",
     }.get(columns.holds or "", "it is proved in real arithmetic only" if real else "no stage decided the property")
-    return Judgement(claim, status[columns.holds], None, None, reason, rests_on(evaluation, "holds"))
+    rests = () if columns.holds == "vacuous" else rests_on(evaluation, "holds")
+    return Judgement(claim, status.get(columns.holds, "undecided"), None, None, reason, rests)
 
 
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">", "==": "=", "rounds_to": "rounds to"}

@@ -145,7 +145,7 @@ class Columns:
     alone: tuple[tuple[str, Column], ...] = ()
     repeats: tuple[Column, ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
-    holds: Literal["holds", "violated", "undecided"] | None = None
+    holds: Literal["holds", "violated", "undecided", "vacuous"] | None = None
     draws: int | None = None
     unused: str = ""
     restriction: Restriction = field(default_factory=Restriction)

@@ -15,6 +15,7 @@ from tmlang.audit import redraw
 from tmlang.audit.record import Record
 from tmlang.audit.recount import Number, Only, Recount, Units
 from tmlang.audit.trials import upper_tail
+from tmlang.audit.unspoken import of_property
 from tmlang.meaning.evaluations import OF_POPULATIONS
 
 Json = Mapping[str, Any]
@@ -42,8 +43,10 @@ def recount(plan: Json, evaluation: Json, rows: Sequence[Record], void: Units, o
     return Recount(evaluation, subject, rows, void, only)
 
 
-def holds(evaluation: Json, rows: Sequence[Record], void: Units) -> str:
-    """``holds``, ``violated`` or ``undecided`` of a property."""
+def holds(plan: Json, evaluation: Json, rows: Sequence[Record], void: Units) -> str:
+    """``holds``, ``violated``, ``undecided`` or ``vacuous`` of a property."""
+    if of_property(plan, next(s for s in plan["subjects"] if s["name"] == evaluation["subject"])):
+        return "vacuous"
     mine = [r for r in rows if r.evaluation == evaluation["name"]]
     if any(r.status == "valid" and r.within_scope is True and r.observed_failure is True for r in mine):
         return "violated"
@@ -64,8 +67,8 @@ def status(
     if any(p["changed"] for p in plan["parameters"]):
         return "not_evaluated", None
     if claim["op"] == "holds":
-        found = holds(evaluation_of(plan, claim["left"]), _stating_a_gap(rows), void)
-        return {"holds": "supported", "violated": "refuted", "undecided": "undecided"}[found], None
+        found = holds(plan, evaluation_of(plan, claim["left"]), _stating_a_gap(rows), void)
+        return {"holds": "supported", "violated": "refuted"}.get(found, "undecided"), None
     left = limits or _range(plan, claim["left"], rows, void)
     right = claim["right"]
     if left is None:

@@ -362,11 +362,13 @@ class Tables:
         proved = f"EXISTS (FROM {self.name('rows')} WHERE stage IN {stages} AND {sound})"
         open_ = f"status IN {_UNFINISHED} OR coalesce(verdict IN ('error', 'timeout'), false)"
         ended = f"EXISTS ({seen} AND stage <> 'clean') AND NOT EXISTS ({seen} AND stage <> 'clean' AND ({open_}))"
-        facts = f"(SELECT {violated} AS violated, {proved} AS proved, {ended} AS ended)"
+        vacuous = "true" if self.plan.subject["empty"] else "false"
+        facts = f"(SELECT {violated} AS violated, {proved} AS proved, {ended} AS ended, {vacuous} AS vacuous)"
         for quantity, fact in (
-            ("violated", "violated"),
-            ("holds", "proved AND NOT violated"),
-            ("coverage", "violated OR proved OR ended"),
+            ("violated", "violated AND NOT vacuous"),
+            ("holds", "proved AND NOT violated AND NOT vacuous"),
+            ("vacuous", "vacuous"),
+            ("coverage", "violated OR proved OR ended OR vacuous"),
         ):
             yield self._share(quantity, f"({fact})::BIGINT", f"({fact})::BIGINT", "1", facts)
 

@@ -293,7 +293,8 @@ def median(values: Sequence[Extent]) -> Extent | None:
 def _tally_property(
     evaluation: EvaluationPlan, subject: Property, records: Sequence[Record], voided: frozenset[str]
 ) -> Columns:
-    """A property has one unit and a verdict: a replayed witness violates it, a proof of the whole box holds it."""
+    """A property has one unit and a verdict: a replayed witness violates it, a proof of the whole box holds it. Of no
+    input nothing is to be shown, and nothing was."""
     found = contradictions(evaluation, records)
     rows = [r for r in records if stage_label(evaluation, r) != CLEAN_STAGE]
     # The middle of the box is looked at first: where it violates the property, the unit's own row is the witness.
@@ -301,14 +302,15 @@ def _tally_property(
     proofs = {s.label for s in proof_stages(evaluation) if f"{s.backend}.{s.method}" not in voided}
     proved = any(claims_certificate(r) and stage_label(evaluation, r) in proofs for r in rows)
     finished = not any(r.status in UNFINISHED or r.verdict in ("error", "timeout") for r in rows)
-    answered = int(violated or proved or (bool(rows) and finished))
+    vacuous, held = subject.empty is not None, proved and not violated
+    answered = int(vacuous or violated or proved or (bool(rows) and finished))
     return Columns(
         evaluation.name,
         subject.name,
         "properties",
         None,
-        Counts(selected=1, base=1, denominator=1, broken=int(violated), certified=int(proved and not violated)),
+        Counts() if vacuous else Counts(1, base=1, denominator=1, broken=int(violated), certified=int(held)),
         (column("coverage", answered, answered, 1, Gap("a stage unfinished", 1 - answered)),),
         contradictions=found,
-        holds="violated" if violated else "holds" if proved else "undecided",
+        holds="vacuous" if vacuous else "violated" if violated else "holds" if held else "undecided",
     )

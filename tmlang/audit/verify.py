@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tmlang.audit import redraw
+from tmlang.audit import redraw, unspoken
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.claims import judge_plan
 from tmlang.audit.consistency import row_faults
@@ -98,6 +98,7 @@ def audit(path: str | Path) -> Audit:
         raise stop("TM842", f"`columns.json` is not read: {fault}")
     found.faults += [Fault("TM845", text) for text in identity_faults(plan, run, predicate, told)]
     found.faults += [Fault("TM845", text) for text in lock_faults(plan, run, lock_of(bundle), rows)]
+    found.faults += [Fault("TM845", text) for text in unspoken.faults(raw)]
     found.faults += [Fault("TM845", text) for text in _numbers(raw, rows, void, told, found)]
     found.faults += [Fault("TM845", text) for text in _claims(raw, rows, void, told, found)]
     if not found.faults and told != summary(tally_plan(plan, rows), judge_plan(plan, rows)):
@@ -128,16 +129,18 @@ def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: 
             yield f"{name}: told as an evaluation of `{own['subject']}` that is {own['holds'] or 'no property'}"
         if kind == "Property":
             compared += 1
-            if own["holds"] != holds(evaluation, rows, void):
-                yield f"{name}: told as {own['holds']}, and the records say {holds(evaluation, rows, void)}"
+            mine = holds(raw, evaluation, rows, void)
+            if own["holds"] != mine:
+                yield f"{name}: told as {own['holds']}, and the records say {mine}"
             continue
-        mine = numbers(raw, evaluation, rows, void, Only())
+        counted = numbers(raw, evaluation, rows, void, Only())
         theirs = {**own["columns"], **{f"attack_success:{k}": v for k, v in own["attacks"].items()}}
         theirs |= {f"found_alone:{k}": v for k, v in own["alone"].items()}
-        compared += len(mine)
-        for column in sorted(mine.keys() | theirs.keys()):
-            if _told(theirs.get(column)) != mine.get(column):
-                yield f"{name}: {column} is told as {_say(_told(theirs.get(column)))}, and is {_say(mine.get(column))}"
+        compared += len(counted)
+        for column in sorted(counted.keys() | theirs.keys()):
+            if _told(theirs.get(column)) != counted.get(column):
+                said = _say(_told(theirs.get(column)))
+                yield f"{name}: {column} is told as {said}, and is {_say(counted.get(column))}"
         if kind == "Shift":
             shift = next(s for s in raw["subjects"] if s["name"] == evaluation["subject"])
             of_shift = [r for r in rows if r.evaluation == name]

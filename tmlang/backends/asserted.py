@@ -19,10 +19,11 @@ from torch import nn
 from tmlang.backends.decision import Decision, class_head, compare
 from tmlang.backends.deployed import Deployed
 from tmlang.backends.steps import value_of
-from tmlang.base.exact import round_down, round_up
+from tmlang.base.exact import round_down
 from tmlang.diagnostics.stop import stop
+from tmlang.meaning.held import ends, narrowed
 from tmlang.meaning.models import Decide, Model
-from tmlang.meaning.spaces import Cell, Space
+from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Access, Anything, Goal, Mutable, Property, Threat
 from tmlang.meaning.values import Symbol
 
@@ -39,41 +40,12 @@ def box_of(subject: Property, space: Space) -> Space:
     cells = list(space.cells)
     for name, op, value in subject.given:
         at = space.features.index(name)
-        cells[at] = _narrowed(cells[at], op, value, space.dtype)
-        if cells[at].low > cells[at].high:
+        cells[at] = narrowed(cells[at], op, value, space.dtype)
+        if ends(cells[at], space) is None:
             raise stop(
                 "TM212", f"no input of {space.name} has {name} {op} {value} beside the other bounds", subject.origin
             )
     return replace(space, cells=tuple(cells), originals="exempt")
-
-
-def _narrowed(cell: Cell, op: str, value: Fraction, dtype: str) -> Cell:
-    low, high = cell.low, cell.high
-    if op in (">=", ">", "=="):
-        low = max(low, _above(cell, value, strict=op == ">", dtype=dtype))
-    if op in ("<=", "<", "=="):
-        high = min(high, -_above(_mirrored(cell), -value, strict=op == "<", dtype=dtype))
-    return replace(cell, low=low, high=high)
-
-
-def _mirrored(cell: Cell) -> Cell:
-    return replace(cell, low=-cell.high, high=-cell.low)
-
-
-def _above(cell: Cell, value: Fraction, *, strict: bool, dtype: str) -> Fraction:
-    """The least admissible number of a cell that is at least (above, if ``strict``) ``value``; a real one as written
-    where it is not strict, since rounding has its own place (``domain``)."""
-    if cell.step is not None:
-        steps = (value - cell.low) / cell.step
-        return cell.low + (math.floor(steps) + 1 if strict else math.ceil(steps)) * cell.step
-    if not strict:
-        return value
-    edge = round_up(value, dtype)
-    return Fraction(edge if edge > value else math.nextafter(edge, math.inf) if dtype == "float64" else _next(edge))
-
-
-def _next(edge: float) -> float:
-    return float(torch.nextafter(torch.tensor(edge, dtype=torch.float32), torch.tensor(math.inf)))
 
 
 def threat_of(subject: Property) -> Threat:

@@ -62,3 +62,24 @@ def round_nearest(q: Fraction, dtype: str) -> float:
         return form.greatest if q > 0 else -form.greatest
     m, e = _scaled(q, form)
     return ldexp(round(m), e)
+
+
+def next_up(q: Fraction, dtype: str) -> float:
+    """The least value of ``dtype`` above ``q``: half of the least spacing lies between no two values."""
+    return round_up(q + Fraction(2) ** (FORMATS[dtype].least_exponent - 1), dtype)
+
+
+def exact_decimal(value: Fraction) -> str:
+    """``value`` without loss: a decimal where there is one, else a ratio."""
+    denominator = value.denominator
+    twos = (denominator & -denominator).bit_length() - 1
+    denominator >>= twos
+    fives = 0
+    while denominator % 5 == 0:
+        denominator, fives = denominator // 5, fives + 1
+    if denominator != 1:
+        return f"{value.numerator}/{value.denominator}"
+    places = max(twos, fives)
+    digits = f"{abs(value.numerator) * 10**places // value.denominator:0{places + 1}d}"
+    whole, rest = (digits[:-places], digits[-places:]) if places else (digits, "")
+    return ("-" if value < 0 else "") + whole + (f".{rest}" if rest else "")

@@ -19,6 +19,10 @@ examples:
   tmc import vnnlib prop_1.vnnlib net.onnx             the spec on standard output
   tmc import vnnlib prop_1.vnnlib net.onnx -o phi.tm   and into a file beside the network
   tmc import vnnlib prop_1.vnnlib.gz net.onnx -o phi.tm
+  tmc import vnnlib prop_1.vnnlib net.onnx --constants exact    0.1 is the number, and no float32
+
+constants: the standard types a decimal by the variables beside it, and tools read it as the nearest number of that type
+(nearest, the default; Real is read as float32). Read as exact, a box may hold no input: its property is then vacuous.
 """
 LIMIT = 64 << 20
 """Bytes that a property may have, unpacked."""
@@ -34,6 +38,12 @@ def add_parser(subparsers: _SubParsersAction[Any]) -> None:
     parser.add_argument("format", choices=("vnnlib",))
     parser.add_argument("property", metavar="PROPERTY", help="a VNN-LIB file, version 1 or 2, .gz too")
     parser.add_argument("network", metavar="NETWORK", help="the ONNX file that it is about")
+    parser.add_argument(
+        "--constants",
+        choices=("nearest", "exact"),
+        default="nearest",
+        help="what a decimal stands for: the nearest number of the stored type (default), or itself",
+    )
     parser.add_argument("-o", "--out", metavar="SPEC", type=Path, help="write here (default: standard output)")
 
 
@@ -47,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     source, digest = _property(Path(args.property))
     network = Path(args.network)
     try:
-        found = read(source)
+        found = read(source, args.constants)
         text = spec_text(
             found,
             name=Path(args.property).name,

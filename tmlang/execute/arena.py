@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 
 from tmlang.audit.record import Record
+from tmlang.backends.asserted import threat_of
 from tmlang.backends.domain import Domain
 from tmlang.backends.failure import Failure
 from tmlang.backends.nature import Scene, laid, not_drawn
@@ -18,7 +20,7 @@ from tmlang.diagnostics.stop import stop
 from tmlang.execute.confirm import Confirmation, Confirmed
 from tmlang.execute.fitting import Fitting, fitting
 from tmlang.execute.probes import probe_all, probe_range
-from tmlang.execute.properties import make_box
+from tmlang.execute.properties import asserted, make_box, probed_model
 from tmlang.execute.rows import clean_row
 from tmlang.execute.sources.data import LoadedData
 from tmlang.execute.units import Unit, clean_pass, make_units
@@ -153,11 +155,27 @@ def make_arena(evaluation: EvaluationPlan, world: World) -> tuple[Arena | None, 
 def _property_arena(
     evaluation: EvaluationPlan, subject: Property, world: World
 ) -> tuple[Arena | None, list[Diagnostic]]:
+    if subject.empty is not None:
+        return _vacuous(evaluation, subject, world)
     box, found = make_box(evaluation, subject, world)
     if box is None:
         return None, found
     x, y = torch.from_numpy(box.sets.originals), torch.tensor([box.unit.label])
     arena = Arena(evaluation, box.threat, box.attacked, [box.unit], box.sets, x, y, None, None, box.seconds)
+    arena.asserts = True
+    return arena, found
+
+
+def _vacuous(evaluation: EvaluationPlan, subject: Property, world: World) -> tuple[Arena | None, list[Diagnostic]]:
+    """No unit: the property speaks of no input, and nothing is asked. The model is probed all the same."""
+    began = time.perf_counter()
+    attacked, found = probed_model(subject, world)
+    if has_errors(found):
+        return None, found
+    asked, space = asserted(attacked, subject), world.plan.space(attacked.model.space)
+    sets = ThreatSet.build(space, threat_of(subject), np.empty((0, *space.shape), space.dtype), ids=())
+    x, y = torch.from_numpy(sets.originals), torch.empty(0, dtype=torch.int64)
+    arena = Arena(evaluation, sets.threat, asked, [], sets, x, y, None, None, time.perf_counter() - began)
     arena.asserts = True
     return arena, found
 

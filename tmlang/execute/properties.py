@@ -62,6 +62,13 @@ def make_box(evaluation: EvaluationPlan, subject: Property, world: World) -> tup
     return Box(asked, sets.threat, sets, unit, time.perf_counter() - began), found
 
 
+def probed_model(subject: Property, world: World) -> tuple[Attacked, list[Diagnostic]]:
+    """The model of a property that speaks of no input, and what its probes find in the middle of the whole space."""
+    attacked = world.model(subject.model)
+    middle = torch.from_numpy(_middle(world.plan.space(attacked.model.space)))
+    return attacked, world.once(("probes", subject.name), lambda: _probed(attacked, middle))
+
+
 def asserted(attacked: Attacked, subject: Property) -> Attacked:
     """The model as an object with the classes ``holds`` and ``violated``."""
     deployed, through = (_about(part, attacked, subject) for part in (attacked.deployed, attacked.straight_through))

@@ -231,6 +231,8 @@ def _complete(evaluation: EvaluationPlan, columns: Columns) -> bool:
 def _call_size(arena: Arena) -> int:
     if arena.fitting is not None:
         return max(1, len(arena.units))  # one perturbation is judged as one
+    if not arena.units:
+        return 1  # of a set that holds nothing
     return call_size(arena.attacked.deployed, arena.x[:1])
 
 

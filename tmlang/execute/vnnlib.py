@@ -20,7 +20,7 @@ from tmlang.execute.arena import Arena, make_arena
 from tmlang.execute.world import World
 from tmlang.interchange.vnnlib_text import Row, Unsafe, text
 from tmlang.meaning.spaces import Space
-from tmlang.meaning.threats import Anything, Ball
+from tmlang.meaning.threats import Anything, Ball, Property
 from tmlang.plan.ir import EvaluationPlan
 
 POINTS = 8
@@ -49,6 +49,8 @@ def files(evaluation: EvaluationPlan, world: World, version: int, spec: str) -> 
     if arena is None:
         raise Stop(*found)
     subject = world.plan.subject(evaluation.subject)
+    if isinstance(subject, Property) and subject.empty is not None:
+        raise stop("TM741", f"{subject.name} speaks of no input: no box holds its {subject.empty}", subject.origin)
     name = _word(subject.name)
     whole: nn.Module = arena.attacked.deployed
     network = _Outputs(whole) if isinstance(whole, Asserted) else whole

@@ -9,17 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from tmlang.base.exact import exact_decimal, round_down, round_up
 from tmlang.diagnostics.stop import stop
-from tmlang.interchange.vnnlib import Atom, Property, Unsafe
+from tmlang.interchange.vnnlib import Atom, Property, Unsafe, stored_as
 
 _HEAD = """\
 tm 1
 
 # From {name} (VNN-LIB {version}, sha256 {sha256}).
 # The file asks: is there an input of the box with these outputs? This spec claims that there is none, so
-# `sat` there is a violated property here, and `unsat` one that holds.
+# `sat` there is a violated property here, and `unsat` one that holds, or one that is vacuous: no input of its box can
+# be stored.
+# Constants: {constants}.
 
 """
+_CONSTANTS = {
+    "nearest": "nearest (each decimal of the file stands for the nearest {dtype}, which is written here in full)",
+    "exact": "exact (each decimal of the file stands for itself, whether a {dtype} is equal to it or not)",
+}
 
 
 def spec_text(found: Property, *, name: str, sha256: str, network: str, network_sha256: str) -> str:
@@ -32,17 +39,20 @@ def spec_text(found: Property, *, name: str, sha256: str, network: str, network_
     if outputs < 2:
         raise stop("TM741", f"{name} speaks of one output; a property compares the outputs of two classes or more")
     hull = [_hull(found.unsafe, i, name) for i in range(inputs)]
-    lines = [_HEAD.format(name=name, version=found.version, sha256=sha256), "space inputs {\n"]
-    lines += [f"  x{i}: real[{number(low)}, {number(high)}]\n" for i, (low, high) in enumerate(hull)]
+    dtype = stored_as(found.element)
+    constants = _CONSTANTS[found.constants].format(dtype=dtype)
+    lines = [_HEAD.format(name=name, version=found.version, sha256=sha256, constants=constants), "space inputs {\n"]
+    ranges = [_held(ends, dtype) for ends in hull]
+    lines += [f"  x{i}: real[{exact_decimal(low)}, {exact_decimal(high)}]\n" for i, (low, high) in enumerate(ranges)]
     classes = ", ".join(f"y{j}" for j in range(outputs))
-    lines.append("} stored as float32\n\n")
+    lines.append(f"}} stored as {dtype}\n\n")
     lines.append(f"model network: inputs -> {{{classes}}} {{\n")
     lines.append(f'  network:  onnx("{network}", sha256: "{network_sha256}")\n')
     lines.append("  decide:   argmax ties lowest    # no part of the property, which is about the outputs themselves\n")
     lines.append("  random:   never\n}\n")
     names = ["safe"] if len(found.unsafe) == 1 else [f"safe{k + 1}" for k in range(len(found.unsafe))]
     for own, unsafe in zip(names, found.unsafe, strict=True):
-        lines.append(f"\nproperty {own} on network {{\n  given:   {_given(unsafe, hull)}\n")
+        lines.append(f"\nproperty {own} on network {{\n  given:   {_given(unsafe, ranges)}\n")
         lines.append(f"  always:  {_always(unsafe, outputs)}\n}}\n")
     lines.append("\n")
     for own in names:
@@ -66,8 +76,18 @@ def _hull(unsafe: Sequence[Unsafe], i: int, name: str) -> tuple[Fraction, Fracti
         raise stop("TM741", f"the input X_{i} of {name} has no bound on one side, and a space needs both")
     low, high = min(v for v in lows if v is not None), max(v for v in highs if v is not None)
     if low > high:
-        raise stop("TM741", f"no input has X_{i} at least {number(low)} and at most {number(high)}: the box is empty")
+        raise stop(
+            "TM741",
+            f"no input has X_{i} at least {exact_decimal(low)} and at most {exact_decimal(high)}: the box is empty",
+        )
     return low, high
+
+
+def _held(ends: tuple[Fraction, Fraction], dtype: str) -> tuple[Fraction, Fraction]:
+    """The range of a space, which must hold a number: where the file's own holds none, its two neighbours, so that it
+    is the property that speaks of no input."""
+    low, high = Fraction(round_up(ends[0], dtype)), Fraction(round_down(ends[1], dtype))
+    return ends if low <= high else (high, low)
 
 
 def _given(unsafe: Unsafe, hull: Sequence[tuple[Fraction, Fraction]]) -> str:
@@ -76,8 +96,8 @@ def _given(unsafe: Unsafe, hull: Sequence[tuple[Fraction, Fraction]]) -> str:
     for i, (own, whole) in enumerate(zip(unsafe.bounds, hull, strict=True)):
         for op, mine, its in zip((">=", "<="), own, whole, strict=True):
             if mine != its and mine is not None:
-                bounds.append(f"x{i} {op} {number(mine)}")
-    return ",\n           ".join(bounds or [f"x0 >= {number(hull[0][0])}"])
+                bounds.append(f"x{i} {op} {exact_decimal(mine)}")
+    return ",\n           ".join(bounds or [f"x0 >= {exact_decimal(hull[0][0])}"])
 
 
 def _always(unsafe: Unsafe, outputs: int) -> str:
@@ -111,7 +131,7 @@ def _negated(atom: Atom) -> Iterator[str]:
     if len(terms) == 2 and terms[1][1] == -top and not atom.left.constant:
         left, right = f"y{first}", f"y{terms[1][0][1]}"
     elif len(terms) == 1:
-        left, right = f"y{first}", number(-atom.left.constant / top)
+        left, right = f"y{first}", exact_decimal(-atom.left.constant / top)
     else:
         raise stop("TM741", "a property compares one output with a number or with another output", atom.span)
     if atom.op == "==":
@@ -119,21 +139,3 @@ def _negated(atom: Atom) -> Iterator[str]:
     else:
         beyond = op[atom.op]
         yield f"{left} {beyond if top > 0 else {'>': '<', '>=': '<='}[beyond]} {right}"
-
-
-def number(value: Fraction) -> str:
-    """Exact: a decimal where there is one, else a ratio."""
-    denominator, places = value.denominator, 0
-    while denominator % 10 == 0:
-        denominator, places = denominator // 10, places + 1
-    twos = fives = 0
-    while denominator % 2 == 0:
-        denominator, twos = denominator // 2, twos + 1
-    while denominator % 5 == 0:
-        denominator, fives = denominator // 5, fives + 1
-    if denominator != 1:
-        return f"{value.numerator}/{value.denominator}"
-    places += max(twos, fives)
-    digits = f"{abs(value.numerator) * 10**places // value.denominator:0{places + 1}d}"
-    whole, rest = (digits[:-places], digits[-places:]) if places else (digits, "")
-    return ("-" if value < 0 else "") + whole + (f".{rest}" if rest else "")

@@ -3,6 +3,11 @@
 A file says when a network is *unsafe*: for some input of a box its outputs satisfy linear inequalities. What is read
 here is kept exactly, as rationals: declarations of inputs and outputs, and assertions made of ``and``, ``or``, ``<=``,
 ``>=``, ``<``, ``>``, ``==`` over linear terms. Several assertions hold together. Everything else is refused by name.
+
+The standard types a constant by the variables that it stands beside: where these are ``float32``, 0.1 is an element of
+that type, and there is none but the nearest one (version 2.0, rules of typing; of ``Real`` it leaves the representation
+to the tool, and so does version 1). The tools of the competition read decimals so as well. ``constants="exact"`` reads
+them as rationals.
 """
 
 from __future__ import annotations
@@ -15,10 +20,12 @@ from fractions import Fraction
 from math import prod
 from typing import Literal, Union
 
+from tmlang.base.exact import round_nearest
 from tmlang.base.source import Source, Span
 from tmlang.diagnostics.stop import Stop, stop
 
 Side = Literal["X", "Y"]
+Constants = Literal["nearest", "exact"]
 Variable = tuple[Side, int]
 CLAUSES = 1 << 14
 """Alternatives that a file may come to."""
@@ -59,12 +66,21 @@ class Unsafe:
 
 @dataclass(frozen=True)
 class Property:
-    """``inputs`` and ``outputs``: shapes. ``unsafe``: the alternatives, in the order of the file."""
+    """``inputs`` and ``outputs``: shapes. ``unsafe``: the alternatives, in the order of the file. ``element``: the
+    declared type of the inputs, ``real`` where the file leaves it open (always in version 1). ``constants``: whether
+    a decimal stands for the nearest number of :func:`stored_as`, or for itself."""
 
     version: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     unsafe: tuple[Unsafe, ...]
+    element: str = "real"
+    constants: Constants = "exact"
+
+
+def stored_as(element: str) -> str:
+    """The floating-point type of an element type: that of networks where the file says ``Real``."""
+    return "float32" if element == "real" else element
 
 
 @dataclass(frozen=True)
@@ -87,9 +103,10 @@ class Node:
         return self.items[0].word if self.items else ""
 
 
-def read(source: Source) -> Property:
-    """The property of a file. Raises :class:`Stop` with TM740 (form) or TM741 (beyond the subset)."""
-    reader = _Reader()
+def read(source: Source, constants: Constants = "exact") -> Property:
+    """The property of a file. ``constants``: what a decimal means, the number itself, or the nearest one of the type of
+    the variables. Raises :class:`Stop` with TM740 (form) or TM741 (beyond the subset)."""
+    reader = _Reader(constants)
     clauses: list[Clause] = [()]
     for node in _nodes(source):
         if node.head == "assert":
@@ -102,7 +119,7 @@ def read(source: Source) -> Property:
         raise stop("TM740", "the file declares no inputs or no outputs", Span(source.name, 0, 0, 1, 1, 1, 1))
     shapes = {side: reader.shape(side) for side in reader.shapes}
     unsafe = tuple(_unsafe(clause, prod(shapes["X"])) for clause in clauses)
-    return Property(reader.version, shapes["X"], shapes["Y"], unsafe)
+    return Property(reader.version, shapes["X"], shapes["Y"], unsafe, reader.elements["X"], constants)
 
 
 # Words ---------------------------------------------------------------------------------------------------------------
@@ -159,8 +176,9 @@ def _beyond(message: str, node: Node, help: str | None = None) -> Stop:
 class _Reader:
     """What is declared so far. Version 1 names every variable (``X_0``), version 2 arrays (``X[0]``, ``X[0,2]``)."""
 
-    def __init__(self) -> None:
-        self.version = 1
+    def __init__(self, constants: Constants) -> None:
+        self.version, self.constants = 1, constants
+        self.elements: dict[Side, str] = {"X": "real", "Y": "real"}
         self.shapes: dict[Side, list[int]] = {"X": [], "Y": []}
         self.declared: dict[Side, set[int]] = {"X": set(), "Y": set()}
         self.arrays: dict[str, Side] = {}
@@ -209,9 +227,12 @@ class _Reader:
         dims = re.fullmatch(r"\[\s*(\d{1,7}(?:\s*,\s*\d{1,7})*)\s*\]", text)
         if node.head not in sides or len(node.items) < 4 or dims is None:
             raise _beyond("a network is declared by one input and one output: (declare-input X Real [1, 5])", node)
-        if node.items[2].word.lower() not in ("real", "float32", "float64"):
+        element, side = node.items[2].word.lower(), sides[node.head]
+        if element not in ("real", "float32", "float64"):
             raise _beyond(f"arrays of {node.items[2].word} are not read", node.items[2])
-        side = sides[node.head]
+        if self.arrays and element != self.elements["X"]:
+            raise _beyond("inputs and outputs of different types are not read", node.items[2])
+        self.elements[side] = element
         if self.shapes[side]:
             raise _beyond("a network with several inputs or outputs is not read", node)
         self.shapes[side] = [int(d) for d in dims[1].split(",")]
@@ -262,7 +283,10 @@ class _Reader:
 
     def _leaf(self, node: Node) -> Linear:
         if _NUMBER.fullmatch(node.word):
-            return Linear((), Fraction(node.word))
+            value = Fraction(node.word)
+            if self.constants == "nearest":
+                value = Fraction(round_nearest(value, stored_as(self.elements["X"])))
+            return Linear((), value)
         return Linear((((self._variable(node)), Fraction(1)),), Fraction(0))
 
     def _variable(self, node: Node) -> Variable:

@@ -219,12 +219,14 @@ class Threat:
 class Property:
     """Input box and output relation without data or labels. ``given``: (feature, op, value);
     ``always``: a list of alternatives, any of which must hold: (class, op, value) with op ``is_min``/``is_not_min``/
-    ``is_max``/``is_not_max`` (value ``None``) or a comparison with a number or another class."""
+    ``is_max``/``is_not_max`` (value ``None``) or a comparison with a number or another class. ``empty``: the first
+    feature of which ``given`` leaves no number that an input may hold; the verdict then is ``vacuous``."""
 
     name: str
     model: str
     given: tuple[tuple[str, str, Fraction], ...]
     always: tuple[tuple[str, str, Value], ...]
+    empty: str | None = None
     doc: str = ""
     origin: Span = field(default=NOWHERE, compare=False)
 

@@ -208,6 +208,7 @@ _PROPERTY = {
     "holds": "The property holds: it was proved for every input that it speaks of.",
     "violated": "The property is violated: an input was found and replayed.",
     "undecided": "The property is undecided: nothing was proved, and no violation was found.",
+    "vacuous": "The property is vacuous: no input that can be stored obeys its bounds, so nothing was asked or shown.",
 }
 
 

@@ -22,7 +22,7 @@ from tmlang.meaning.threats import (
     transforms,
     without_pictures,
 )
-from tmlang.meaning.values import Quantity, Value
+from tmlang.meaning.values import Quantity, Symbol, Value
 from tmlang.plan.written import number, transform_parts
 from tmlang.report.latex import latex_math
 from tmlang.report.words import Declared
@@ -232,6 +232,8 @@ def _property(subject: Property, space: Space) -> Iterator[str]:
     yield f"X = {_domain(space)}"
     limits = ", ".join(f"{_word(name)} {_SIGNS[op]} {_number(value)}" for name, op, value in subject.given)
     yield rf"S = \{{ x \in X{' : ' + limits if limits else ''} \}}"
+    if subject.empty is not None:
+        yield r"S = \{ \}"
     yield r"\forall x \in S: " + r" \vee ".join(_output(*relation) for relation in subject.always)
 
 
@@ -239,7 +241,8 @@ def _output(name: str, op: str, value: Value) -> str:
     extremes = {"is_min": r"= \min", "is_not_min": r"\ne \min", "is_max": r"= \max", "is_not_max": r"\ne \max"}
     if op in extremes:
         return rf"{_word(name)} {extremes[op]}_{{j}} f_{{j}}(x)"
-    return f"{_word(name)} {_SIGNS[op]} {_number(value) if isinstance(value, Fraction) else _word(str(value))}"
+    right = value.name if isinstance(value, Symbol) else value
+    return f"{_word(name)} {_SIGNS[op]} {_number(right) if isinstance(right, Fraction) else _word(str(right))}"
 
 
 def _number(value: Fraction) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, TypeVar
 
+from tmlang.meaning.held import stored_as
 from tmlang.meaning.models import Data, Model
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import (
@@ -121,6 +122,13 @@ def _property(subject: Property, model: Model, space: Space) -> Iterator[Sentenc
     yield Sentence("given", f"The property speaks of {inputs}; features that are not named range over the whole space.")
     relations = [_output(name, op, written(v) if v is not None else "") for name, op, v in subject.always]
     yield Sentence("always", f"For each of them, {listed(relations, 'or')}.")
+    if subject.empty is not None:
+        yield Sentence(
+            "verdict",
+            f"It is vacuous: no {stored_as(space)} obeys the bounds of `{subject.empty}`, so there is no such input. "
+            "To a solver that reads the bounds alike the answer is `unsat`, which says nothing of the object.",
+        )
+        return
     yield Sentence(
         "verdict", "It holds, is violated by an input that was found, or stays undecided; there are no labels."
     )

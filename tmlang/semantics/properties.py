@@ -9,7 +9,7 @@ from typing import Literal, cast
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Property, Shift
 from tmlang.meaning.values import Symbol, Value
-from tmlang.semantics import clauses, data, decisions, distances, models, values
+from tmlang.semantics import clauses, data, decisions, distances, emptiness, models, values
 from tmlang.semantics.models import KnownModel
 from tmlang.semantics.scope import Bound, Entry, Env, World
 from tmlang.semantics.spaces import doc
@@ -38,11 +38,14 @@ def _property(world: World, entry: Entry) -> KnownSubject | None:
     complete = clauses.require(world, "TM401", node.name, found, needed)
     if known is None:
         return None
+    name = world.names.of(entry)
     given = clauses.read(found, "given", lambda v: _given(world, env, v, known))
     always = clauses.read(found, "always", lambda v: _always(world, env, v, known))
     if not complete or given is None or always is None:
         return None
-    made = Property(world.names.of(entry), known.meaning.name, given, always, doc(node), node.name.span)
+    at = cast(ast.Given, found["given"].value)
+    empty = emptiness.check_given(world, at, given, known.space, name)
+    made = Property(name, known.meaning.name, given, always, empty, doc(node), node.name.span)
     return KnownSubject(made, known, None)
 
 
@@ -54,7 +57,7 @@ def _given(world: World, env: Env, node: ast.Given, known: KnownModel) -> tuple[
         one = _bound(world, env, comparison, known.space)
         ok = ok and one is not None
         made += [one] if one else []
-    return tuple(made) if ok and _not_empty(world, node, made, known.space) else None
+    return tuple(made) if ok else None
 
 
 def _bound(world: World, env: Env, node: ast.Comparison, space: Space) -> tuple[str, str, Fraction] | None:
@@ -83,18 +86,6 @@ def _bound(world: World, env: Env, node: ast.Comparison, space: Space) -> tuple[
         world.report("TM415", f"{name.text} lies in [{low}, {high}], and {values.show(value)} does not", written)
         return None
     return name.text, op, value
-
-
-def _not_empty(world: World, node: ast.Given, made: list[tuple[str, str, Fraction]], space: Space) -> bool:
-    for name in {n for n, _, _ in made}:
-        cell = space.cells[space.features.index(name)]
-        low = max([cell.low, *(v for n, op, v in made if n == name and op in (">=", ">", "=="))])
-        high = min([cell.high, *(v for n, op, v in made if n == name and op in ("<=", "<", "=="))])
-        if low > high:
-            message = f"no input has {name} at least {values.show(low)} and at most {values.show(high)}"
-            world.report("TM212", message, node)
-            return False
-    return True
 
 
 def _always(

@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 from tmlang.meaning.spaces import Arithmetic, Cell, Delivery, Metric, Relation, Space
 from tmlang.meaning.values import Quantity
-from tmlang.semantics import relations, values
+from tmlang.semantics import emptiness, relations, values
 from tmlang.semantics.scope import Entry, Env, World
 from tmlang.semantics.units import parse_unit
 from tmlang.semantics.values import show
@@ -275,7 +275,9 @@ def _modified(world: World, env: Env, node: ast.Space, draft: _Draft) -> Space:
     if ast.StoredAs not in seen and any(c.kind in ("real", "lattice") for c in cells):
         message = f"{node.name.text} does not say stored as: which of its numbers a machine can hand over"
         world.report("TM229", message, node.name, help="stored as float32 (or float64, float16) behind the space")
-    return draft.build()
+    made = draft.build()
+    emptiness.check_space(world, node, made)
+    return made
 
 
 def _has_colours(world: World, draft: _Draft, node: ast.Order) -> bool:

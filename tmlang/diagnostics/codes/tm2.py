@@ -31,4 +31,6 @@ RULES = (
     Rule("TM226", "a patch or transform does not fit the space"),
     Rule("TM228", "a number is too large"),
     Rule("TM229", "a space of real numbers does not say how they are stored"),
+    Rule("TM230", "a space holds no input"),
+    Rule("TM231", "a property speaks of no input", "warning"),
 )
