@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import unicodedata
 from collections import deque
 
 import pytest
@@ -176,6 +178,42 @@ def test_a_byte_order_mark_at_the_start_is_no_mistake() -> None:
 def test_a_file_has_a_greatest_length() -> None:
     (found,) = read("tm 1\n#" + "x" * (1 << 20)).diagnostics
     assert found.code == "TM008"
+
+
+@pytest.mark.parametrize(
+    "one", ["let a = 1\n", "# hello\n", "foo bar ", 'claim "x": survival(aa) >= 1 %\n', '"', "}{ ] :"]
+)
+def test_a_file_has_a_greatest_number_of_words(one: str) -> None:
+    """A megabyte of anything is answered before it is read whole."""
+    found = read("tm 1\n" + one * (1_000_000 // len(one))).diagnostics
+    assert any(d.code == "TM008" and "words and signs" in d.message for d in found) or len(found) == 20
+
+
+@pytest.mark.parametrize("one", ["(", "[", "-", "not "])
+def test_what_is_opened_a_thousand_times_is_refused_there(one: str) -> None:
+    """However much follows: nothing is copied for each of 30,000 open brackets."""
+    found = read("tm 1\nlet a = " + one * 30_000).diagnostics
+    assert found[0].span.start < 8 + len(one) * 1_100
+
+
+UNSEEN = (
+    "00AD 034F 061C 200B-200F 2028-202E 2060-206F 3164 FE00-FE0F FEFF FFA0 FFF9-FFFB E0000-E01FF 115F 1160 180E 17B4"
+)
+
+
+def unseen() -> list[str]:
+    """Those that the reference names, and every format character that Python's Unicode tables know."""
+    named = [part.partition("-") for part in UNSEEN.split()]
+    points = {p for low, _, high in named for p in range(int(low, 16), int(high or low, 16) + 1)}
+    points |= {p for p in range(sys.maxunicode + 1) if unicodedata.category(chr(p)) == "Cf"}
+    return [chr(p) for p in sorted(points)]
+
+
+def test_characters_that_nobody_sees_are_refused_wherever_they_stand() -> None:
+    for c in unseen():
+        for text in (f"tm 1\n# a{c}b\n", f'tm 1\nlet a = "x{c}"\n', f"tm 1\nlet a{c}b = 1\n"):
+            found = read(text).diagnostics
+            assert [d.code for d in found][:1] == ["TM006"], f"U+{ord(c):04X} in {text!r}"
 
 
 @needs_shared

@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
+from tmlang.base.collecting import without_cycles
 from tmlang.base.frozen import dataclass, field
 from tmlang.base.source import Source, Span
 from tmlang.diagnostics.model import Diagnostic, has_errors, in_order
@@ -38,6 +39,7 @@ class Checked:
     sound: Program | None = None
 
 
+@without_cycles()
 def check(what: str | Path | Source, *, settings: Mapping[str, str] | None = None) -> Checked:
     """Check a spec by path, or a text with its name; ``settings`` gives params other values (``--set eps=4/255``).
 

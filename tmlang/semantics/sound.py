@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -14,11 +15,29 @@ from tmlang.meaning.threats import Property, Subject, Threat
 def untouched(program: Program, declarations: Sequence[Span], found: Iterable[Diagnostic]) -> Program:
     """``program`` without claims, and with those evaluations alone that no error touches: none lies in the declaration
     of the evaluation, of its subjects, or of a model, space or data that these are about."""
-    errors = [d.span for d in found if d.is_error]
-    spoiled = [d for d in declarations if any(_within(e, d) for e in errors)]
+    of = _Declarations(declarations)
+    spoiled = {of.around(d.span) for d in found if d.is_error} - {None}
     about = _About(program)
-    kept = tuple(e for e in program.evaluations if not any(_within(o, d) for o in about.origins(e) for d in spoiled))
+    kept = tuple(e for e in program.evaluations if not spoiled.intersection(map(of.around, about.origins(e))))
     return replace(program, evaluations=kept, claims=())
+
+
+class _Declarations:
+    """Where declarations stand: they follow one another in their files, and none lies in another."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self.spans = sorted(spans, key=_place)
+        self.starts = [_place(s) for s in self.spans]
+
+    def around(self, inner: Span) -> Span | None:
+        """The declaration that ``inner`` lies in."""
+        at = bisect_right(self.starts, _place(inner)) - 1
+        outer = self.spans[at] if at >= 0 else None
+        return outer if outer is not None and inner.file == outer.file and inner.end <= outer.end else None
+
+
+def _place(span: Span) -> tuple[str, int]:
+    return span.file, span.start
 
 
 class _About:
@@ -40,7 +59,3 @@ class _About:
         models = [self.models[name] for name in (subject.model, *surrogates)]
         data = [] if isinstance(subject, Property) else [self.data[subject.data].origin]
         return [*(m.origin for m in models), *(self.spaces[m.space].origin for m in models), *data]
-
-
-def _within(inner: Span, outer: Span) -> bool:
-    return inner.file == outer.file and outer.start <= inner.start and inner.end <= outer.end

@@ -15,6 +15,8 @@ from tmlang.syntax.parser import Rule, Table, table
 MAX_CHARACTERS = 1 << 20
 MAX_DEPTH = 100
 """Nodes inside one another, from the file down to the deepest number."""
+MAX_OPEN = 10 * MAX_DEPTH
+"""Symbols that are read and not yet part of a tree: far more than so deep a tree can leave open."""
 MAX_DIAGNOSTICS = 20
 
 
@@ -82,6 +84,9 @@ class _Run:
                 self.firsts.append(place)
                 self.lasts.append(place)
                 self.depths.append(0)
+                if len(states) > MAX_OPEN:
+                    self.diagnostics.append(_too_deep(span(self.file, token, token)))
+                    return None
                 self.shifted = (states.copy(), self.values.copy())
                 place += 1
                 continue

@@ -35,8 +35,16 @@ _PATTERN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]|\r(?!\n)")
-"""Characters that end a line for some readers only, or show the text in another order than it is read in."""
+_CONTROL = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff"
+_UNSEEN = (
+    "\u00ad\u034f\u061c\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Code points without a glyph of their own (Unicode 16: Default_Ignorable_Code_Point), and the format characters."""
+_HIDDEN = re.compile(f"[{_CONTROL}{_UNSEEN}]|\\r(?!\\n)")
+"""Characters that end a line for some readers only, that nobody sees, or that show the text in another order than it is
+read in: two texts that look alike could mean different things."""
 
 _MEANT = {
     "≤": "<=", "≥": ">=", "−": "-", "–": "-", "—": "-", "×": "*", "·": "*", "÷": "/", "→": "->", "…": "..",
@@ -71,6 +79,13 @@ class Lexed(NamedTuple):
     diagnostics: list[Diagnostic]
 
 
+MAX_TOKENS = 50_000
+"""Words, signs and comments of one file, ten thousand lines: what is answered in two seconds."""
+_LONG = (
+    "numbers by the thousand belong in a file: weights in an onnx or safetensors file, radii and masks in npy or npz"
+)
+
+
 def tokenize(source: Source, clause_words: Set[str]) -> Lexed:
     """``clause_words`` with their colons (``goal:``)."""
     name = source.name
@@ -81,6 +96,13 @@ def tokenize(source: Source, clause_words: Set[str]) -> Lexed:
     line, line_start = 1, 0
     for match in _PATTERN.finditer(text):
         group, found, start = match.lastgroup, match.group(), match.start()
+        if len(tokens) + len(comments) + len(diagnostics) >= MAX_TOKENS and group != "blank":
+            beyond = Token((), found, start, line, start - line_start + 1)
+            at = span(name, beyond, beyond)
+            diagnostics.append(
+                Diagnostic("TM008", f"a spec has at most {MAX_TOKENS:,} words and signs", at, help=_LONG)
+            )
+            break
         if group == "blank":
             if "\n" in found:
                 line += found.count("\n")
