@@ -92,4 +92,6 @@ def as_numbers(columns):
     found = {c.name: (c.numerator, c.denominator, c.low, c.high) for c in columns.columns}
     named = {f"attack_success:{label}": (c.numerator, c.denominator, c.low, c.high) for label, c in columns.attacks}
     named |= {f"found_alone:{label}": (c.numerator, c.denominator, c.low, c.high) for label, c in columns.alone}
+    told = {f"corrupted_accuracy:{name} {severity}": c for (name, severity), c in columns.corrupted}
+    named |= {name: (c.numerator, c.denominator, c.low, c.high) for name, c in told.items()}
     return found | named

@@ -10,7 +10,8 @@ from audit_support import attack, evaluation
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from tmlang.audit.recount import Only, Recount, shift_numbers
+from tmlang.audit.recorrupt import shift_numbers
+from tmlang.audit.recount import Only, Recount
 from tmlang.audit.redraw import counts, numbers
 from tmlang.audit.tally import contradictions, tally
 from tmlang.meaning.threats import Goal, Shift, Subject
@@ -44,7 +45,7 @@ def test_two_roads_to_every_number(data, stages, t, restriction, attribution, mi
 @given(st.data())
 @settings(max_examples=100, deadline=None)
 def test_two_roads_to_a_corrupted_accuracy(data):
-    shift = Shift("t", "net", "test", Call(("imagecorruptions", "fog")), "wilson", Fraction(95, 100))
+    shift = Shift("t", "net", "test", (Call(("imagecorruptions", "fog")),), "wilson", Fraction(95, 100))
     e = evaluation(attack("fog", role="corrupt", evidence="estimate"))
     made = [r for r in data.draw(rows(e, shift)) if r.repeat == 0]
     seen = set()

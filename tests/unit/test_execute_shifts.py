@@ -27,7 +27,7 @@ from tmlang.plan.ir import EvaluationPlan, Plan, Stage
 from tmlang.plan.text import plan_json
 
 F = Fraction
-SHIFT = Shift("drift", "sum", "rows", Call(("toy", "drift")), "wilson", F(95, 100))
+SHIFT = Shift("drift", "sum", "rows", (Call(("toy", "drift")),), "wilson", F(95, 100))
 APPLY = replace(stage("drift", "corrupt"), id="s/apply", label="apply", evidence="estimate", access="nothing")
 # score = a + b, "hi" (class 1) from 1 on. Clean decisions: hi, hi (wrong), lo, lo.
 ROWS = ([0.75, 0.5], [0.75, 0.75], [0.25, 0.25], [0.125, 0.25])

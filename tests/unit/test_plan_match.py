@@ -354,7 +354,7 @@ def test_a_property_needs_a_method_that_says_so(tmp_path: Path) -> None:
 def test_a_shift_is_one_corruption(tmp_path: Path) -> None:
     def shifted(severity: int) -> Program:
         made = call("toy.fog", severity=Fraction(severity))
-        fog = Shift("t", "net", "test", made, "wilson", Fraction(95, 100))
+        fog = Shift("t", "net", "test", (made,), "wilson", Fraction(95, 100))
         return replace(program(), subjects=(fog,))
 
     stage = only_stage(shifted(5), tmp_path)

@@ -35,7 +35,7 @@ def plan(tmp_path: Path) -> Plan:
         spaces=(replace(PX, metrics=(Metric("m", (("a", Fraction(1, 7)),)),), derived=(("d", RELATION.left),)),),
         subjects=(THREAT, union, Property("phi", "net", (("a", "<=", Fraction(1)),), (("a", "<", "b"),))),
     )
-    fog = Shift("fog", "net", "test", call("toy.fog", severity=Fraction(3)), "wilson", Fraction(95, 100))
+    fog = Shift("fog", "net", "test", (call("toy.fog", severity=Fraction(3)),), "wilson", Fraction(95, 100))
     foggy = evaluation(name="f", subject="fog")
     made = replace(made, subjects=(*made.subjects, fog), evaluations=(*made.evaluations, foggy))
     claims = (*made.claims, Claim("two", Measured("survival", "e"), "rounds_to", RoundsTo(Fraction(1, 2), 1, True)))

@@ -74,7 +74,7 @@ def test_steps_name_the_row_that_holds_them(tmp_path):
 
 
 def test_a_shift_counts_what_is_right_after_it(tmp_path):
-    shift = Shift("t", "net", "test", Call(("std", "fog")), "wilson", Fraction(95, 100))
+    shift = Shift("t", "net", "test", (Call(("std", "fog")),), "wilson", Fraction(95, 100))
     stage = attack("s", role="corrupt")
     rows = Rows()
     for unit, decision in (("u", 0), ("v", 1), ("x", REJECTED)):

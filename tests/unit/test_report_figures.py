@@ -133,7 +133,7 @@ def test_the_interval_of_a_shift_is_drawn(tmp_path):
     rows = Rows()
     for i in range(9):
         rows.clean(f"u{i}").attack(f"u{i}", "s", "valid", decision=int(i > 5))
-    shift = Shift("t", "net", "test", Call(("std", "fog")), "wilson", Fraction(95, 100))
+    shift = Shift("t", "net", "test", (Call(("std", "fog")),), "wilson", Fraction(95, 100))
     m = material(tmp_path / "run", plan([evaluation(attack("s", role="corrupt"))], [shift]), rows.all)
     _, says = corruption_accuracy(m)
     assert "66.7 % of 9" in says

@@ -94,7 +94,7 @@ def fog():
     for i in range(9):
         rows.clean(f"u{i}").attack(f"u{i}", "s", "valid", decision=int(i > 5))
     rows.clean("gone")
-    shift = Shift("t", "net", "test", Call(("std", "fog")), "wilson", Fraction(95, 100))
+    shift = Shift("t", "net", "test", (Call(("std", "fog")),), "wilson", Fraction(95, 100))
     return plan([evaluation(attack("s", role="corrupt"))], [shift]), rows.all
 
 
@@ -115,7 +115,7 @@ def noisy():
         rows.clean(f"u{i}")
         for repeat in range(2):
             rows.attack(f"u{i}", "s", "valid", decision=int(i > 3 - repeat), repeat=repeat)
-    shift = Shift("t", "net", "test", Call(("std", "noise")), "clopper_pearson", Fraction(9, 10))
+    shift = Shift("t", "net", "test", (Call(("std", "noise")),), "clopper_pearson", Fraction(9, 10))
     return plan([evaluation(attack("s", role="corrupt"), repeats=2)], [shift]), rows.all
 
 

@@ -350,7 +350,7 @@ def test_properties_shifts_and_denials_have_their_own_words(tmp_path):
     assert violated.headline == ("The property is violated: an input was found and replayed.",)
     assert [c.text for c in violated.failures[0].changes] == ["rho: 1.5 ft", "v: 2 ft"]
     assert violated.failures[0].decision == "violated"
-    fog = Shift("t", "net", "test", Call(("imagecorruptions", "fog")), "wilson", Fraction(95, 100))
+    fog = Shift("t", "net", "test", (Call(("imagecorruptions", "fog")),), "wilson", Fraction(95, 100))
     severity = (("severity", Symbol("high")),)
     stage = attack("fog", role="corrupt", evidence="estimate", backend="imagecorruptions", arguments=severity)
     rows = Rows().clean("u").attack("u", "fog", "valid", decision=0).clean("v").attack("v", "fog", "valid", decision=1)

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tmlang.audit.claims import judge
-from tmlang.audit.recount import Only, Recount, shift_counts
+from tmlang.audit.recorrupt import shift_counts
+from tmlang.audit.recount import Only, Recount
 from tmlang.audit.rejudge import status
 from tmlang.audit.tally import tally
 from tmlang.audit.verify import audit
@@ -24,8 +25,16 @@ from tmlang.meaning.values import Call, Symbol
 from tmlang.plan.text import plan_json
 
 F = Fraction
-FOG = Shift("t", "net", "test", Call(("imagecorruptions", "fog")), "wilson", F(95, 100))
-STAGE = attack("apply", role="corrupt", backend="imagecorruptions", method="fog", evidence="estimate")
+FOG = Shift("t", "net", "test", (Call(("imagecorruptions", "fog")),), "wilson", F(95, 100))
+STAGE = attack(
+    "apply",
+    role="corrupt",
+    backend="imagecorruptions",
+    method="fog",
+    evidence="estimate",
+    arguments=(("severity", F(3)),),
+)
+BY_FOG: Any = {"corruption": "fog", "severity": 3}
 
 
 def told(name: str, *answers: str) -> Rows:
@@ -35,9 +44,9 @@ def told(name: str, *answers: str) -> Rows:
         outcome = {"right": {"decision": 0}, "wrong": {"decision": 1}}.get(answer)
         rows.clean(f"u{i}")
         if outcome is None:
-            rows.attack(f"u{i}", "apply", answer)
+            rows.attack(f"u{i}", "apply", answer, **BY_FOG)
         else:
-            rows.attack(f"u{i}", "apply", status="valid", within_scope=True, **outcome)
+            rows.attack(f"u{i}", "apply", status="valid", within_scope=True, **outcome, **BY_FOG)
     return rows
 
 

@@ -454,14 +454,14 @@ def test_the_interval_of_a_shift_counts_examples_and_not_repeats():
         for repeat in range(2):
             rows.attack(f"u{i}", "fog", "valid", decision=0 if i < 7 else 1, repeat=repeat)
     for kind, ends in (("wilson", (0.3967781, 0.8922087)), ("clopper_pearson", (0.3475471, 0.9332605))):
-        shift = Shift("t", "net", "test", Call(("imagecorruptions", "fog")), kind, Fraction(95, 100))
+        shift = Shift("t", "net", "test", (Call(("imagecorruptions", "fog")),), kind, Fraction(95, 100))
         found = tally(evaluation(stage, repeats=2), shift, rows.all).get("corrupted_accuracy")
         assert (found.low, found.denominator) == (Fraction(7, 10), 20)
         assert found.interval.ends == pytest.approx(ends, abs=1e-6)  # 7 of 10, as scipy's binomtest has it
 
 
 def test_corrupted_accuracy_counts_answers_and_leaves_the_missing_open():
-    shift = Shift("t", "net", "test", Call(("imagecorruptions", "fog")), "wilson", Fraction(95, 100))
+    shift = Shift("t", "net", "test", (Call(("imagecorruptions", "fog")),), "wilson", Fraction(95, 100))
     stage = attack("fog", role="corrupt", evidence="estimate")
     rows = Rows().clean("u").attack("u", "fog", "valid", decision=0)
     rows.clean("v", "cw").attack("v", "fog", "valid", decision=0).clean("w").attack("w", "fog", "valid", decision=2)

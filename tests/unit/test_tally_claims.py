@@ -277,8 +277,8 @@ def test_properties_and_ratios():
 
 
 def test_mce_divides_two_errors():
-    fog = Shift("t", "net", "test", Call(("imagecorruptions", "fog")), "wilson", Fraction(95, 100))
-    stage = attack("fog", role="corrupt", evidence="estimate")
+    fog = Shift("t", "net", "test", (Call(("imagecorruptions", "fog")),), "wilson", Fraction(95, 100))
+    stage = attack("fog", role="corrupt", evidence="estimate", method="fog", arguments=(("severity", Fraction(3)),))
     e, b = evaluation(stage), evaluation(stage, name="b")
     rows = (
         Rows("e").clean("u").attack("u", "fog", "valid", decision=1).clean("v").attack("v", "fog", "valid", decision=0)

@@ -98,7 +98,7 @@ def test_only_certificates_are_contradicted():
 
 
 def test_a_sweep_of_shifts_has_no_sets_to_compare():
-    shift = Shift("t", "net", "test", Call(("imagecorruptions", "fog")), "wilson", F(95, 100))
+    shift = Shift("t", "net", "test", (Call(("imagecorruptions", "fog")),), "wilson", F(95, 100))
     stage = attack("fog", role="corrupt", evidence="estimate")
     points = [evaluation(stage, name=f"e@s={s}", at=(("s", F(s)),)) for s in (1, 2)]
     rows = [r for e in points for r in Rows(e.name).clean("u").attack("u", "fog", "valid", decision=0).all]
@@ -284,7 +284,7 @@ def test_a_middle_that_violates_is_the_witness():
 
 
 def test_the_letters_of_a_shift():
-    shift = Shift("t", "net", "test", Call(("imagecorruptions", "fog")), "clopper_pearson", F(95, 100))
+    shift = Shift("t", "net", "test", (Call(("imagecorruptions", "fog")),), "clopper_pearson", F(95, 100))
     stage = attack("fog", role="corrupt", evidence="estimate")
     rows = Rows()
     for unit, clean, decision in (("u", "cc", 0), ("v", "cw", 0), ("w", "cr", 1), ("x", "cu", None), ("y", "cc", 0)):
@@ -311,7 +311,7 @@ def test_the_letters_of_a_shift():
 
 
 def test_a_shift_without_answers_has_no_interval():
-    shift = Shift("t", "net", "test", Call(("imagecorruptions", "fog")), "wilson", F(95, 100))
+    shift = Shift("t", "net", "test", (Call(("imagecorruptions", "fog")),), "wilson", F(95, 100))
     rows = Rows().clean("u").attack("u", "fog", "error").all
     found = tally(evaluation(attack("fog", role="corrupt", evidence="estimate")), shift, rows)
     assert found.get("corrupted_accuracy").interval is None

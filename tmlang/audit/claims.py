@@ -8,10 +8,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from tmlang.audit import corruptions
 from tmlang.audit.columns import Extent
 from tmlang.audit.comparison import Side, not_comparable
 from tmlang.audit.intervals import population_interval
-from tmlang.audit.quantities import NOT_SHARES, NotMeasured, Reading, find_evaluation, name_of, read, rests_on
+from tmlang.audit.quantities import (
+    NOT_SHARES,
+    NotMeasured,
+    Reading,
+    baseline_of,
+    find_evaluation,
+    name_of,
+    read,
+    rests_on,
+)
 from tmlang.audit.record import Record
 from tmlang.audit.show import interval, number, percent
 from tmlang.audit.tally import tally, voided_methods
@@ -115,11 +125,19 @@ def _judge_number(claim: Claim, reading: Reading, plan: Plan) -> Judgement:
     else:
         assert isinstance(claim.right, Fraction)
         status = decide(low, high, claim.op, claim.right, claim.right)
-    rests = rests_on(reading.evaluation, claim.left.quantity, claim.left.args)
+    rests = _rests(claim.left, reading, plan)
     reason = _reason(reading, low, high, status, claim)
     if claim.population is not None:
         reason = f"in the population ({_data(reading, plan).population}) {reason}"
     return Judgement(claim, status, low, high, reason, rests)
+
+
+def _rests(measured: Measured, reading: Reading, plan: Plan) -> tuple[str, ...]:
+    """The stages whose records a quantity is read from, those of its baseline too."""
+    rests = rests_on(reading.evaluation, measured.quantity, measured.args)
+    if measured.quantity in corruptions.QUANTITIES:
+        rests += rests_on(baseline_of(plan, dict(measured.args)), measured.quantity)
+    return rests
 
 
 def _reason(reading: Reading, low: Extent, high: Extent, status: ClaimStatus, claim: Claim) -> str:
@@ -127,7 +145,8 @@ def _reason(reading: Reading, low: Extent, high: Extent, status: ClaimStatus, cl
     share = claim.left.quantity not in NOT_SHARES
     of = f" of {column.denominator}" if share else ""
     is_ = "is" if low == high else "lies in"
-    text = f"it {is_} {interval(low, high, share=share)}{of}"
+    note = f", {column.note}" if claim.left.quantity in corruptions.QUANTITIES else ""
+    text = f"it {is_} {interval(low, high, share=share)}{of}{note}"
     if status == "undecided":
         open_ = "; ".join(f"{g.reason}: {g.units}" for g in column.gaps)
         return f"{text}, and the claim holds in a part of that range only" + (f" ({open_})" if open_ else "")
@@ -167,8 +186,7 @@ def _judge_comparison(claim: Claim, left: Reading, right: Reading, plan: Plan, r
     reason = f"{interval(left.low, left.high, share=share)} against {interval(right.low, right.high, share=share)}"
     if claim.left.quantity == "survival":
         reason += "; this compares two finite searches, not the models"
-    rests = rests_on(left.evaluation, claim.left.quantity, claim.left.args)
-    rests += rests_on(right.evaluation, claim.right.quantity, claim.right.args)
+    rests = _rests(claim.left, left, plan) + _rests(claim.right, right, plan)
     return Judgement(claim, status, left.low, left.high, reason, tuple(dict.fromkeys(rests)))
 
 

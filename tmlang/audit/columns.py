@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, Union
 
+from tmlang.audit.record import CorruptionCell
+
 Extent = Union[Fraction, float]
 """An exact number; the only ``float`` that occurs is ``math.inf`` (a distance that was never found)."""
 
@@ -130,6 +132,7 @@ class Columns:
     witnesses_judged corrupted_accuracy median_distance``. ``attacks``: ``attack_success`` per stage label, and
     ``alone``: ``found_alone`` where there are several, both only under ``attribution: full``. ``repeats``: the spread
     of survival over repeats (their least low and greatest high, each repeat alone), the union being the headline.
+    ``corrupted``: ``corrupted_accuracy`` of each corruption at each severity, where every example has them.
     ``units``: what is counted. ``draws``: of each unit, where shares of single draws are counted and not units;
     ``draws_failing_before``, ``survival`` and ``attack_success`` are then estimates with an interval. ``unused``: what
     the searches left unused of the declared access, as a sentence (:mod:`audit.granted`).
@@ -144,6 +147,7 @@ class Columns:
     attacks: tuple[tuple[str, Column], ...] = ()
     alone: tuple[tuple[str, Column], ...] = ()
     repeats: tuple[Column, ...] = ()
+    corrupted: tuple[tuple[CorruptionCell, Column], ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
     holds: Literal["holds", "violated", "undecided", "vacuous"] | None = None
     draws: int | None = None

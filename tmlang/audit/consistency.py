@@ -8,6 +8,7 @@ from typing import Any
 
 from tmlang.audit.draws import draw_faults
 from tmlang.audit.record import Record
+from tmlang.audit.recorrupt import corruption_faults
 from tmlang.audit.shift_rows import shift_faults
 from tmlang.audit.trials import confirmed, trial_faults
 
@@ -29,6 +30,7 @@ def row_faults(plan: Json, rows: Sequence[Record]) -> Iterator[str]:
         told = {row.example for (name, _), of_unit in units.items() if name == evaluation["name"] for row in of_unit}
         yield from _selection_faults(plan, subjects[evaluation["subject"]], evaluation["name"], len(told))
         yield from draw_faults(plan, evaluation, rows)
+    yield from corruption_faults(plan, rows)
     bases = Counter(name for (name, _), rows in units.items() if rows[0].label >= 0 and rows[0].label != rows[0].target)
     for (name, unit), of_unit in units.items():
         evaluation = evaluations[name]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tmlang.audit.columns import Column, Columns, Counts, Gap, Interval, Restriction
+from tmlang.audit.corruptions import corrupted_columns, published
 from tmlang.audit.counting import clean_columns, column, counts_of
 from tmlang.audit.intervals import population_interval, wilson
 from tmlang.audit.record import CLEAN_STAGE, Record
@@ -36,14 +37,15 @@ def _interval(subject: Shift, correct: int, answers: int, units: set[str]) -> In
 def tally_shift(
     evaluation: EvaluationPlan, subject: Shift, records: Sequence[Record], restriction: Restriction
 ) -> Columns:
-    """``corrupted_accuracy``: correct answers over units and repeats; what did not finish is open in both ways."""
+    """``corrupted_accuracy``: correct answers over units, changes and repeats; what did not finish is open both ways.
+    Of a set that was published corrupted, nothing is known before the change."""
     grouped: dict[str, Rows] = dict(group(evaluation, records, restriction.repeat))
     repeats = evaluation.repeats if restriction.repeat is None else 1
     clean = [rows[CLEAN_STAGE][0] for rows in grouped.values()]
     usable = [rows for rows in grouped.values() if rows[CLEAN_STAGE][0].label >= 0]
     answers = [r for rows in usable for s in evaluation.stages for r in rows.get(s.label, ()) if r.status == "valid"]
     correct = sum(r.decision == r.label for r in answers)
-    total = len(usable) * repeats
+    total = len(usable) * len(evaluation.stages) * repeats
     missing = total - len(answers)
     status = [rows[CLEAN_STAGE][0].clean for rows in usable]
     counts = Counts(
@@ -59,14 +61,17 @@ def tally_shift(
     )
     gap = Gap("not evaluated", missing)
     columns = (
-        *clean_columns(counts),
+        *(() if any(published(s) for s in evaluation.stages) else clean_columns(counts)),
         replace(
             column("corrupted_accuracy", correct, correct + missing, total, gap),
             interval=_interval(subject, correct, len(answers), {r.unit for r in answers}),
         ),
         column("coverage", len(answers), len(answers), total, gap),
     )
-    return Columns(evaluation.name, subject.name, "examples", None, counts, columns, restriction=restriction)
+    cells = corrupted_columns(evaluation, usable, repeats)
+    return Columns(
+        evaluation.name, subject.name, "examples", None, counts, columns, corrupted=cells, restriction=restriction
+    )
 
 
 # Single draws --------------------------------------------------------------------------------------------------------

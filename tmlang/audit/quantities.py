@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from tmlang.audit import corruptions
 from tmlang.audit.columns import Column, Columns, Extent, Gap, Restriction
 from tmlang.audit.record import CLEAN_STAGE, Record
 from tmlang.audit.tally import tally
@@ -15,7 +16,7 @@ from tmlang.meaning.values import Distance, Quantity, Symbol, Value
 from tmlang.plan.invariants import declared_name
 from tmlang.plan.ir import EvaluationPlan, Plan
 
-NOT_SHARES = frozenset({"median_distance", "mce"})
+NOT_SHARES = frozenset({"median_distance", *corruptions.QUANTITIES})
 """Quantities that are no share of units."""
 
 
@@ -71,8 +72,10 @@ def _column(
         ),
         voided=voided,
     )
-    if measured.quantity == "mce":
-        column = _mce(columns, read(Measured("corrupted_accuracy", name_of(args["baseline"])), plan, records, voided))
+    if measured.quantity in corruptions.QUANTITIES:
+        baseline = baseline_of(plan, args)
+        other = tally(baseline, plan.subject(baseline.subject), records)
+        column: Column | None = _corruption_error(measured.quantity, columns, other)
     elif measured.quantity == "attack_success":
         wanted = name_of(args["attack"]) if "attack" in args else None
         named = [c for label, c in columns.attacks if wanted in (None, label)]
@@ -93,15 +96,22 @@ def find_evaluation(plan: Plan, name: str, args: dict[str, Value]) -> Evaluation
     return found[0]
 
 
-def _mce(columns: Columns, baseline: Reading) -> Column | None:
-    """Error of the corrupted model over the baseline's (Hendrycks and Dietterich, ICLR 2019, section 4)."""
-    own = columns.get("corrupted_accuracy")
-    if own is None or own.low is None or own.high is None:
-        return None
-    if baseline.high == 1:
-        raise NotMeasured("the baseline may make no error, so the ratio is undefined")
-    low, high = (1 - own.high) / (1 - baseline.low), (1 - own.low) / (1 - baseline.high)
-    return Column("mce", own.numerator, own.denominator, low, high)
+def baseline_of(plan: Plan, args: dict[str, Value]) -> EvaluationPlan:
+    """The evaluation that a corruption error is relative to, at the same point of a curve."""
+    return find_evaluation(plan, name_of(args["baseline"]), args)
+
+
+def _corruption_error(name: str, own: Columns, baseline: Columns) -> Column:
+    errors = []
+    for columns in (own, baseline):
+        pooled = columns.get("corrupted_accuracy")
+        if pooled is None:
+            raise NotMeasured(f"{columns.evaluation} is of no shift")
+        errors.append(corruptions.Errors.of(columns.corrupted, columns.get("clean_accuracy"), pooled))
+    try:
+        return corruptions.corruption_error(name, *errors)
+    except corruptions.Undefined as why:
+        raise NotMeasured(str(why)) from why
 
 
 def _number(value: Value) -> Fraction:

@@ -15,6 +15,9 @@ time was up, its process went down, its memory was used up; replays disagree.
 ``valid`` says only that the candidate lies in the set and replays; whether it is a failure is ``observed_failure``.
 """
 
+CorruptionCell = tuple[str, int]
+"""A corruption and its severity."""
+
 FAILED: frozenset[Status] = frozenset({"error", "timeout", "crashed", "oom"})
 """The stage has not finished the unit."""
 
@@ -105,3 +108,8 @@ class Record:
     """Of fresh draws, in their order: ``1`` where that one failed, ``0`` where it did not."""
     draw_seed: int | None = None
     """What the fresh draws were made from."""
+    corruption: str | None = None
+    """By what the original was corrupted where a published corrupted set says it; of a row of a shift, the decided
+    input."""
+    severity: int | None = None
+    """How strongly, from 1 on; beside ``corruption``."""

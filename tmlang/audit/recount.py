@@ -360,34 +360,3 @@ def _middle(values: list[Fraction | float]) -> Fraction | float | None:
     while len(values) > 2:
         values = values[1:-1]
     return INFINITE if INFINITE in values else sum((Fraction(v) for v in values), Fraction(0)) / len(values)
-
-
-def shift_numbers(r: Recount) -> dict[str, Number]:
-    """``corrupted_accuracy``: correct answers of all units and repeats."""
-    answers = [row for rows in r.rows.values() for row in rows if row.status == "valid"]
-    total = len(r.counted) * len(r.repeats)
-    right = sum(row.decision == row.label for row in answers)
-    cc, cu = len(r.status("cc")), len(r.status("cu"))
-    cw = len(r.status("cw"))
-    return {
-        "clean_accuracy": share(cc, cc + cu, len(r.counted)),
-        "clean_answered": share(cc + cw, cc + cw + cu, len(r.counted)),
-        "corrupted_accuracy": share(right, right + total - len(answers), total),
-        "coverage": share(len(answers), len(answers), total),
-    }
-
-
-def shift_counts(r: Recount) -> dict[str, int]:
-    """The letters of a shift: nothing in it is broken or proved."""
-    answers = sum(row.status == "valid" for rows in r.rows.values() for row in rows)
-    base = len(r.counted)
-    never = ("broken", "broken_any_access", "certified", "certifier_failed", "denied", "undecided", "open")
-    return {
-        "selected": len(r.start),
-        "unusable": len(r.start) - base,
-        "base": base,
-        "denominator": base,
-        **{s: len(r.status(s)) for s in ("cc", "cw", "cr", "cu")},
-        "unfinished": base * len(r.repeats) - answers,
-        **dict.fromkeys(never, 0),
-    }

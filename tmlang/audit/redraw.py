@@ -10,12 +10,11 @@ from fractions import Fraction
 from typing import Any
 
 from tmlang.audit.record import Record
+from tmlang.audit.recorrupt import shift_counts, shift_numbers
 from tmlang.audit.recount import (
     Number,
     Recount,
     share,
-    shift_counts,
-    shift_numbers,
     threat_counts,
     threat_numbers,
 )

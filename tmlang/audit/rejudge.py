@@ -13,6 +13,7 @@ from typing import Any
 
 from tmlang.audit import redraw
 from tmlang.audit.record import Record
+from tmlang.audit.recorrupt import corruption_error
 from tmlang.audit.recount import Number, Only, Recount, Units
 from tmlang.audit.trials import upper_tail
 from tmlang.audit.unspoken import of_property
@@ -144,8 +145,10 @@ def number(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> N
 
 def _number(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> Number | None:
     args = {name: plain(value) for name, value in measured["args"]}
-    if measured["quantity"] == "mce":
-        return _corruption_error(plan, measured, args["baseline"], rows, void)
+    if measured["quantity"] in ("mce", "relative_mce"):
+        sides = (measured, {**measured, "evaluation": args["baseline"]})
+        own, base = (recount(plan, evaluation_of(plan, side), rows, void, Only()) for side in sides)
+        return corruption_error(measured["quantity"], own, base)
     only = Only(args.get("part"), args.get("radius"), int(args["queries"]) if "queries" in args else None)
     found = numbers(plan, evaluation_of(plan, measured), rows, void, only)
     name = measured["quantity"]
@@ -153,19 +156,6 @@ def _number(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> 
         named = [k for k in found if k.startswith(name) and args.get("attack") in (None, k.partition(":")[2])]
         name = named[0] if len(named) == 1 else ""
     return found.get(name)
-
-
-def _corruption_error(plan: Json, measured: Json, baseline: str, rows: Sequence[Record], void: Units) -> Number | None:
-    """Errors over the baseline's errors, at the ends that make the ratio least and greatest."""
-    own, base = (
-        number(plan, {"quantity": "corrupted_accuracy", "evaluation": name, "args": []}, rows, void)
-        for name in (measured["evaluation"], baseline)
-    )
-    if own is None or base is None or None in (own[2], own[3], base[2], base[3]) or base[3] == 1:
-        return None
-    wrong = [[1 - Fraction(end or 0) for end in told[2:]] for told in (own, base)]
-    ratios = [mine / theirs for mine, theirs in product(*wrong)]
-    return own[0], own[1], min(ratios), max(ratios)
 
 
 def _same_units(plan: Json, claim: Json, rows: Sequence[Record]) -> bool:

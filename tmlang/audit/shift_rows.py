@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from tmlang.audit.record import Record
+from tmlang.audit.recorrupt import of_stage
 
 Json = Mapping[str, Any]
 _ADVERSARIAL = ("observed_failure", "verdict", "within_access", "label_kept", "candidate", "target", "margin", "gap")
@@ -19,6 +20,8 @@ _ADVERSARIAL = ("observed_failure", "verdict", "within_access", "label_kept", "c
 def shift_faults(evaluation: Json, rows: Iterable[Record]) -> Iterator[str]:
     """What is wrong with rows of an ``evaluation`` of a shift: a failure is told, or a draw is not what it must be."""
     stages = {s["label"]: s for s in evaluation["stages"]}
+    rows = list(rows)
+    start = next((r for r in rows if r.stage.removeprefix(evaluation["name"] + "/") == "clean"), None)
     for row in rows:
         stage = stages.get(row.stage.removeprefix(evaluation["name"] + "/"))
         told = [name for name in _ADVERSARIAL if getattr(row, name) is not None]
@@ -30,6 +33,9 @@ def shift_faults(evaluation: Json, rows: Iterable[Record]) -> Iterator[str]:
             continue
         if (row.status == "valid") != (row.within_scope is True):
             yield f"status {row.status} with within_scope {row.within_scope}"
+        wanted_cell = of_stage(stage, start) if start is not None else (None, None)
+        if (row.corruption, row.severity) != wanted_cell:
+            yield f"corrupted by {row.corruption} {row.severity}, and the stage and the example say {wanted_cell}"
         if row.status == "valid" and row.decision is None:
             yield "an answer without a decision"
         if row.seed != (wanted := seed_of(evaluation["seed"] or 0, row, stage)):

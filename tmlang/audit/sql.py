@@ -14,6 +14,7 @@ from typing import Any
 
 from tmlang.audit.recount import Only
 from tmlang.audit.rejudge import NotRejudged, evaluation_of, of_no_population, of_one_kind, plain
+from tmlang.audit.sqlcorruptions import ShiftTables, error_rows
 from tmlang.audit.sqldraws import tables_of
 from tmlang.audit.sqltables import Tables, method, reading
 from tmlang.audit.sqltext import create, double, text, texts
@@ -26,7 +27,8 @@ _HEAD = """\
 -- The numbers of columns.json from records/*.parquet alone, for DuckDB 1.2 or later:
 --   tmc audit BUNDLE --sql | duckdb
 -- Shares are whole numbers `low` and `high` of `denominator` units (0: undefined). Not worked out here: the confidence
--- intervals of shifts and of populations (claims about populations are judged, by binomial tails).
+-- intervals of shifts and of populations (claims about populations are judged, by binomial tails). Corruption errors
+-- are float64, and equal a claim's number where they are within 1e-10 of it.
 """
 _TAIL = """\
 CREATE OR REPLACE TEMP MACRO tail(k, n, p) AS (
@@ -36,6 +38,8 @@ CREATE OR REPLACE TEMP MACRO tail(k, n, p) AS (
     FROM (SELECT unnest(generate_series(k::BIGINT, n::BIGINT))::DOUBLE AS i)) END);
 """
 """P[X >= k] of a binomial distribution."""
+_NEAR = 1e-10
+"""A mean of ratios of counts is no whole number over a small one. It is worked out in float64, far closer than this."""
 _CLAIMS = "CREATE OR REPLACE TEMP TABLE claims (claim VARCHAR, status VARCHAR, low VARCHAR, high VARCHAR)"
 
 
@@ -129,6 +133,8 @@ class _Term:
     rows: str
     reads: tuple[Tables, ...]
     whole: bool = True
+    near: float = 0.0
+    """Within which a float64 counts as equal to another number."""
 
 
 def _claim(plan: Json, claim: Json) -> _Claim:
@@ -145,10 +151,10 @@ def _claim(plan: Json, claim: Json) -> _Claim:
             violated = f"{left.reads[0].name('table')} WHERE quantity = 'violated'"
             supported, refuted = "a.low = 1", f"(SELECT low = 1 FROM {violated})"
         elif other:
-            supported, refuted = _comparison(claim["op"])
+            supported, refuted = _comparison(claim["op"], left.near)
             left = _side_by_side(plan, claim, left, other)
         else:
-            supported, refuted = _conditions(claim, whole=left.whole)
+            supported, refuted = _conditions(claim, left)
     except NotRejudged:
         return _Claim(f"SELECT {said} AS claim, 'undecided' AS status, NULL AS low, NULL AS high")
     status = (
@@ -166,7 +172,7 @@ def _claim(plan: Json, claim: Json) -> _Claim:
 
 def _term(plan: Json, measured: Json) -> _Term:
     args = {k: plain(v) for k, v in measured["args"]}
-    if measured["quantity"] == "mce":
+    if measured["quantity"] in ("mce", "relative_mce"):
         return _corruption_error(plan, measured, args["baseline"])
     only = Only(args.get("part"), args.get("radius"), int(args["queries"]) if "queries" in args else None)
     tables = tables_of(plan, evaluation_of(plan, measured), only)
@@ -184,24 +190,21 @@ def _term(plan: Json, measured: Json) -> _Term:
 
 
 def _corruption_error(plan: Json, measured: Json, baseline: str) -> _Term:
-    """Errors over the baseline's, at the ends that make the ratio least and greatest."""
-    own, base = (
-        _term(plan, {"quantity": "corrupted_accuracy", "evaluation": e, "args": []})
-        for e in (measured["evaluation"], baseline)
+    """The mean over corruptions of errors over the baseline's, in float64."""
+    sides = (measured, {**measured, "evaluation": baseline})
+    own, base = (tables_of(plan, evaluation_of(plan, side)) for side in sides)
+    if not isinstance(own, ShiftTables) or not isinstance(base, ShiftTables):
+        raise NotRejudged("an error of what is no shift")
+    return _Term(
+        error_rows(own, base, relative=measured["quantity"] == "relative_mce"), (own, base), whole=False, near=_NEAR
     )
-    rows = (
-        "SELECT (o.denominator - o.high) * b.denominator * (b.denominator - b.high) AS low,\n"
-        "  (o.denominator - o.low) * b.denominator * (b.denominator - b.low) AS high,\n"
-        "  o.denominator * (b.denominator - b.low) * (b.denominator - b.high) AS denominator\n"
-        f"FROM ({own.rows}) o, ({base.rows}) b WHERE b.high < b.denominator"
-    )
-    return _Term(rows, (*own.reads, *base.reads))
 
 
-def _conditions(claim: Json, *, whole: bool) -> tuple[str, str]:
+def _conditions(claim: Json, left: _Term) -> tuple[str, str]:
     """When a claim about a number is supported, and when refuted: it holds throughout the range, or nowhere."""
     op, right = claim["op"], claim["right"]
-    ends = _Ends(whole, None if claim["population"] is None else (1 - Fraction(claim["population"])) / 2)
+    half = None if claim["population"] is None else (1 - Fraction(claim["population"])) / 2
+    ends = _Ends(left.whole, half, left.near)
     if isinstance(right, dict):
         half = Fraction(1, 2 * 10 ** right["decimals"]) / (100 if right["percent"] else 1)
         least, most = Fraction(right["value"]) - half, Fraction(right["value"]) + half
@@ -221,6 +224,7 @@ class _Ends:
 
     whole: bool
     half: Fraction | None = None
+    near: float = 0.0
 
     def is_(self, end: str, op: str, value: Fraction) -> str:
         if self.half is not None:
@@ -228,6 +232,8 @@ class _Ends:
         if self.whole:
             scaled = f"{value.numerator}::HUGEINT * a.denominator"
             return f"a.{end} * {value.denominator} {op} {scaled}"
+        if self.near:
+            return f"a.{end} {op} {double(float(value))} {_slack(op, self.near)}"
         # Between a float64 and a rational lies the rational rounded to the side that keeps the comparison.
         nearest = round_up(value, "float64") if op in (">=", "<") else round_down(value, "float64")
         return f"a.{end} {op} {double(nearest)}"
@@ -260,13 +266,22 @@ def _side_by_side(plan: Json, claim: Json, left: _Term, right: _Term) -> _Term:
         "SELECT a.*, b.low AS other_low, b.high AS other_high, b.denominator AS other_denominator\n"
         f"FROM ({left.rows}) a, ({right.rows}) b\nWHERE NOT ({' OR '.join(differ)})"
     )
-    return _Term(rows, (*left.reads, *right.reads), left.whole)
+    return _Term(rows, (*left.reads, *right.reads), left.whole, left.near)
 
 
-def _comparison(op: str) -> tuple[str, str]:
+def _slack(op: str, near: float) -> str:
+    """What makes numbers within ``near`` of each other equal to ``op``."""
+    return f"{'-' if op in ('>=', '<') else '+'} {double(near)}"
+
+
+def _comparison(op: str, near: float) -> tuple[str, str]:
     """One range against another: by the worst pair of ends, and by the best."""
 
     def is_(mine: str, op: str, theirs: str) -> str:
+        if near and op != "=":
+            return f"a.{mine} {op} a.other_{theirs} {_slack(op, near)}"
+        if near:
+            return f"abs(a.{mine} - a.other_{theirs}) <= {double(near)}"
         return f"a.{mine} * a.other_denominator {op} a.other_{theirs} * a.denominator"
 
     if op == "==":

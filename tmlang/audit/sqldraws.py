@@ -7,6 +7,7 @@ from typing import Any
 
 from tmlang.audit.recount import Only
 from tmlang.audit.redraw import of_draws
+from tmlang.audit.sqlcorruptions import ShiftTables
 from tmlang.audit.sqltables import EVERYTHING, Tables, open_part
 from tmlang.audit.sqltext import text
 
@@ -16,8 +17,10 @@ _ALL = "''"
 
 
 def tables_of(plan: Json, evaluation: Json, only: Only = EVERYTHING) -> Tables:
-    """The tables of an evaluation, of single draws or of units."""
+    """The tables of an evaluation: of changed inputs, of single draws, or of units."""
     subject = next(s for s in plan["subjects"] if s["name"] == evaluation["subject"])
+    if subject["is"] == "Shift":
+        return ShiftTables.of(plan, evaluation, only)
     return (DrawTables if of_draws(subject) else Tables).of(plan, evaluation, only)
 
 

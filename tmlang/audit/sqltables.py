@@ -70,7 +70,7 @@ class Tables:
                 yield self._tried()
         else:
             yield self._rows("true")
-        table = {"Threat": self._table, "Shift": self._shift, "Property": self._property}[self.kind]()
+        table = self._table() if self.kind == "Threat" else self._property()
         yield self._create("table", "\nUNION ALL ".join(table))
 
     def repeats(self, plan: Json) -> list[Tables]:
@@ -340,18 +340,6 @@ class Tables:
         least, most = (f"({side}[(n + 1) // 2] + {side}[n // 2 + 1]) / 2" for side in "ab")
         return self._share("median_distance", least, most, "n", sorted_)
 
-    def _shift(self) -> Iterator[str]:
-        start = f"(SELECT count(*) AS base, {', '.join(_count(s) for s in ('cc', 'cw', 'cu'))} {self.clean()})"
-        yield self._share("clean_accuracy", "cc", "cc + cu", "base", start)
-        yield self._share("clean_answered", "cc + cw", "cc + cw + cu", "base", start)
-        answers = (
-            "(SELECT count(*) FILTER (WHERE status = 'valid') AS n, count(*) FILTER (WHERE status = 'valid' AND"
-            f" decision = label) AS k FROM {self.name('rows')}), (SELECT count(*) * {len(self.plan.repeats)} AS total"
-            f" {self.clean()})"
-        )
-        yield self._share("corrupted_accuracy", "k", "k + total - n", "total", answers)
-        yield self._share("coverage", "n", "n", "total", answers)
-
     def _property(self) -> Iterator[str]:
         """1 of 1: it holds, it is violated, it was settled."""
         e = text(self.plan.evaluation["name"])
@@ -373,7 +361,7 @@ class Tables:
             yield self._share(quantity, f"({fact})::BIGINT", f"({fact})::BIGINT", "1", facts)
 
 
-def _count(status: str) -> str:
+def count_of(status: str) -> str:
     return f"count(*) FILTER (WHERE clean = '{status}') AS {status}"
 
 

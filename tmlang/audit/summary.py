@@ -29,6 +29,7 @@ def _evaluation(c: Columns) -> dict[str, Any]:
         "attacks": {label: _column(column) for label, column in c.attacks},
         "alone": {label: _column(column) for label, column in c.alone},
         "repeats": [_column(column) for column in c.repeats],
+        "corrupted": {f"{name} {severity}": _column(column) for (name, severity), column in c.corrupted},
         "contradictions": [asdict(x) for x in c.contradictions],
         "holds": c.holds,
     }
@@ -84,6 +85,7 @@ _EVALUATION: Form = {
     "attacks": (dict,),
     "alone": (dict,),
     "repeats": (list,),
+    "corrupted": (dict,),
     "contradictions": (list,),
     "holds": _MAYBE_TEXT,
 }
@@ -99,7 +101,7 @@ def form_fault(told: Any) -> str | None:
         _objects(told["evaluations"], _EVALUATION)
         for name, e in told["evaluations"].items():
             _objects({f"{name}: counts": e["counts"]}, _COUNTS)
-            for columns in (e["columns"], e["attacks"], e["alone"], dict(enumerate(e["repeats"]))):
+            for columns in (e["columns"], e["attacks"], e["alone"], e["corrupted"], dict(enumerate(e["repeats"]))):
                 _objects(columns, _COLUMN)
                 _objects({f"{k}: interval": c["interval"] for k, c in columns.items() if c["interval"]}, _INTERVAL)
             _objects(dict(enumerate(e["contradictions"])), _CONTRADICTION)

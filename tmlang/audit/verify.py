@@ -136,6 +136,7 @@ def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: 
         counted = numbers(raw, evaluation, rows, void, Only())
         theirs = {**own["columns"], **{f"attack_success:{k}": v for k, v in own["attacks"].items()}}
         theirs |= {f"found_alone:{k}": v for k, v in own["alone"].items()}
+        theirs |= {f"corrupted_accuracy:{k}": v for k, v in own["corrupted"].items()}
         compared += len(counted)
         for column in sorted(counted.keys() | theirs.keys()):
             if _told(theirs.get(column)) != counted.get(column):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from tmlang.audit.record import CLEAN_STAGE, REJECTED, Record
+from tmlang.audit.record import CLEAN_STAGE, REJECTED, CorruptionCell, Record
 from tmlang.backends.decision import NO_DECISION
 from tmlang.backends.recheck import Facts
 from tmlang.execute.confirm import Trial
@@ -44,7 +45,13 @@ def _base(evaluation: str, stage: str, unit: Unit) -> Record:
         clean=unit.clean,
         clean_decision=None if unit.decision == NO_DECISION else unit.decision,
         status="none",
+        **_corrupted(unit.corruption),
     )
+
+
+def _corrupted(by: CorruptionCell | None) -> dict[str, Any]:
+    """``by`` as columns."""
+    return {} if by is None else dict(zip(("corruption", "severity"), by, strict=True))
 
 
 def clean_row(
@@ -140,8 +147,11 @@ def attack_row(
     )
 
 
-def shift_row(evaluation: str, stage: str, unit: Unit, repeat: int, facts: Facts, effort: Effort) -> Record:
-    """One changed input and its decision. Nobody sought it, so it is no failure of any kind: both stay null."""
+def shift_row(
+    evaluation: str, stage: str, unit: Unit, repeat: int, facts: Facts, effort: Effort, by: CorruptionCell | None = None
+) -> Record:
+    """One changed input and its decision. Nobody sought it, so it is no failure of any kind: both stay null. ``by``:
+    the corruption of the stage, if it has a severity."""
     known = facts.status in ("valid", "invalid")
     return replace(
         _base(evaluation, stage, unit),
@@ -155,6 +165,7 @@ def shift_row(evaluation: str, stage: str, unit: Unit, repeat: int, facts: Facts
         rejected=facts.rejected,
         seconds=effort.seconds,
         seed=effort.seed,
+        **_corrupted(by),
     )
 
 

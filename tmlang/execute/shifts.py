@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tmlang.audit.corruptions import stage_cell
 from tmlang.audit.record import REJECTED
 from tmlang.backends.contract import BackendRefusal, Corruption
 from tmlang.backends.recheck import Facts
@@ -53,8 +54,9 @@ class ShiftRun(StageRun):
 
     def _batch(self, piece: Piece, facts: Sequence[Facts], seconds: float) -> Batch:
         name, label, units = self.arena.evaluation.name, self.stage.label, self.arena.units
+        by = stage_cell(self.stage)
         rows = [
-            shift_row(name, label, units[i], self.repeat, fact, Effort(seconds=seconds, seed=self.seed(i)))
+            shift_row(name, label, units[i], self.repeat, fact, Effort(seconds=seconds, seed=self.seed(i)), by)
             for i, fact in zip(piece.at, facts, strict=True)
         ]
         return Batch(tuple(rows), tuple(Kept(i, None) for i in piece.at))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from tmlang.audit.record import REJECTED, CleanStatus
+from tmlang.audit.record import REJECTED, CleanStatus, CorruptionCell
 from tmlang.backends.decision import NO_DECISION
 from tmlang.backends.failure import Failure
 from tmlang.base.seeds import derive
@@ -23,7 +23,8 @@ from tmlang.meaning.threats import Goal, Threat
 @dataclass(frozen=True)
 class Unit:
     """``row``: of the loaded data. ``decision``: of the clean input, ``NO_DECISION`` where there is none. ``trial``:
-    the test of the clean input of a random object. ``margin``: of the label's score over the others, of a fixed one."""
+    the test of the clean input of a random object. ``margin``: of the label's score over the others, of a fixed one.
+    ``corruption``: what a published corrupted set says of the example."""
 
     id: str
     example: str
@@ -34,6 +35,7 @@ class Unit:
     decision: int
     trial: Trial | None = None
     margin: float | None = None
+    corruption: CorruptionCell | None = None
 
     @property
     def applicable(self) -> bool:
@@ -98,9 +100,10 @@ def make_units(threat: Threat, attacked: Attacked, data: LoadedData, passed: Cle
         decision, trial = int(passed.decisions[row]), passed.trials[row]
         margin = passed.margins[row] if passed.margins else None
         clean = _status(label, decision, trial)
+        corruption = data.corruptions[row] if data.corruptions else None
         for target in wanted:
             name = example if target is None else f"{example}->{classes[target]}"
-            units.append(Unit(name, example, row, label, target, clean, decision, trial, margin))
+            units.append(Unit(name, example, row, label, target, clean, decision, trial, margin, corruption))
     return units
 
 

@@ -233,12 +233,13 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """An average over a named change of the world; never adversarial."""
+    """An average over named changes of the world, each by itself; never adversarial. A list of severities is spelled
+    out into a change for each."""
 
     name: str
     model: str
     data: str
-    apply: Call
+    apply: tuple[Call, ...]
     interval: Literal["wilson", "clopper_pearson"]
     confidence: Fraction
     doc: str = ""

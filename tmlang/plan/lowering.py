@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tmlang.diagnostics.model import Diagnostic, has_errors, in_order
+from tmlang.meaning.corruptions import called
 from tmlang.meaning.evaluations import Curve, Evaluation, Program, StageCall
 from tmlang.meaning.threats import Shift, Subject, Threat
 from tmlang.meaning.values import Symbol
@@ -102,9 +103,10 @@ def _planned(evaluation: Evaluation, name: str, subject: Subject, matcher: Match
 
 
 def _calls(evaluation: Evaluation, subject: Subject) -> tuple[StageCall, ...]:
-    """The stages as written; a shift's one stage is its ``apply:``."""
+    """The stages as written; those of a shift are its changes."""
     if isinstance(subject, Shift):
-        return (StageCall("attack", "apply", subject.apply, origin=subject.apply.origin),)
+        labels = [called(c) for c in subject.apply] if len(subject.apply) > 1 else ["apply"]
+        return tuple(StageCall("attack", n, c, origin=c.origin) for n, c in zip(labels, subject.apply, strict=True))
     return evaluation.stages
 
 

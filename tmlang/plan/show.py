@@ -9,7 +9,7 @@ from tmlang.meaning.threats import Property, Shift, Subject
 from tmlang.plan.cost import per_unit, units
 from tmlang.plan.ir import Cost, EvaluationPlan, Plan, Stage
 from tmlang.plan.text import plan_hash
-from tmlang.plan.written import allowed, number, written
+from tmlang.plan.written import allowed, changes, number, written
 
 _PASSES = {
     "merge_proofs": "the same proof is asked once",
@@ -51,7 +51,7 @@ def _subject(subject: Subject) -> str:
     if isinstance(subject, Property):
         return f"property of {subject.model}"
     if isinstance(subject, Shift):
-        return f"{written(subject.apply)} on {subject.model} over {subject.data}"
+        return f"{changes(subject.apply)} on {subject.model} over {subject.data}"
     what = f"minimize {subject.minimize[0]} in {subject.minimize[1]}" if subject.minimize else ""
     if subject.allow is not None:
         what = allowed(subject.allow)

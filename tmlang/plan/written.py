@@ -92,3 +92,14 @@ def _ball(ball: Ball) -> str:
         radius = f"({', '.join(f'{n}: {number(r)}' for n, r in ball.radii)}) per {ball.per}"
     tolerance = f" tolerance {number(ball.tolerance)}" if ball.tolerance else ""
     return f"{norm} <= {radius} in {ball.space}{tolerance}"
+
+
+def changes(calls: tuple[Call, ...]) -> str:
+    """The changes of a shift: one as it is written, several by their names with their severities together."""
+    if len(calls) == 1:
+        return written(calls[0])
+    strengths: dict[str, list[str]] = {}
+    for call in calls:
+        severity = dict(call.args).get("severity")
+        strengths.setdefault(".".join(call.path), []).extend([] if severity is None else [written(severity)])
+    return ", ".join(f"{name} {'/'.join(of_one)}".strip() for name, of_one in strengths.items())

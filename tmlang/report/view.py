@@ -266,7 +266,9 @@ def _breaks(subject: Subject) -> bool:
 def _summary(subject: Subject, evaluation: EvaluationPlan) -> tuple[str, ...]:
     """The threat and the means on one line: ``linf <= 8/255 in px``, ``white box``, ``untargeted``, …"""
     if isinstance(subject, Shift):
-        return (written(subject.apply), "an average, no attacker")
+        many = f"{len(subject.apply)} changes, each by itself"
+        change = written(subject.apply[0]) if len(subject.apply) == 1 else many
+        return (change, "an average, no attacker")
     if isinstance(subject, Property):
         return ("every input of its box",)
     limit = f"minimize {subject.minimize[0]}" if subject.minimize else ""

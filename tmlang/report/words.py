@@ -33,7 +33,7 @@ from tmlang.meaning.threats import (
     transforms,
     without_pictures,
 )
-from tmlang.plan.written import number, transform_parts, written
+from tmlang.plan.written import changes, number, transform_parts, written
 from tmlang.report.object_words import data_words, listed, object_words, share, sign, unit_of
 
 
@@ -143,7 +143,8 @@ def _output(name: str, op: str, value: str) -> str:
 def _shift(subject: Shift, model: Model, space: Space, data: Data) -> Iterator[Sentence]:
     yield Sentence("attacked object", object_words(model, space))
     yield Sentence("data", data_words(data))
-    change = f"Each input is changed once by `{written(subject.apply)}`, drawn from a seed of its own"
+    once = "changed once by" if len(subject.apply) == 1 else f"changed {len(subject.apply)} times, once by each of"
+    change = f"Each input is {once} `{changes(subject.apply)}`, drawn from a seed of its own"
     yield Sentence("change", f"{change}; nobody chooses the worst change.")
     name = METHODS[subject.interval]
     of = "none is named: as if the examples were drawn at random" if data.population is None else data.population

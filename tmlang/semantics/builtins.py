@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from tmlang.base.frozen import dataclass
+from tmlang.meaning.corruptions import Layout
 
 Type = Literal["number", "numbers", "whole", "word", "text", "file", "names", "sigma", "flag", "name", "matrix"]
 
@@ -156,6 +157,8 @@ class ReaderRow:
 _BITS32, _BITS28 = (32, 32, 3), (1, 28, 28)
 _SPLIT = ("split", "sha256")
 
+_CELL = ("corruption", "severity")
+
 READERS: dict[str, ReaderRow] = {
     "npz": ReaderRow(("inputs", "labels", "ids", "sha256"), ("inputs", "labels")),
     "npy": ReaderRow(("labels", "ids", "sha256", "labels_sha256", "ids_sha256"), ("labels",), files=("labels", "ids")),
@@ -164,7 +167,7 @@ READERS: dict[str, ReaderRow] = {
     "folder": ReaderRow(
         ("labels", "sha256", "labels_sha256"), ("labels",), bytes=True, picture=True, files=("labels",)
     ),
-    "as_published": ReaderRow(("inputs", "labels", "corruption", "severity", "sha256")),
+    "as_published": ReaderRow(("inputs", "labels", "ids", *_CELL, "sha256"), ("labels", *_CELL)),
     "torchvision.cifar10": ReaderRow(_SPLIT, ("split",), _BITS32, True, 10, True),
     "torchvision.cifar100": ReaderRow(_SPLIT, ("split",), _BITS32, True, 100, True),
     "torchvision.svhn": ReaderRow(_SPLIT, ("split",), _BITS32, True, 10, True),
@@ -173,6 +176,14 @@ READERS: dict[str, ReaderRow] = {
     "torchvision.imagenet": ReaderRow(_SPLIT, ("split",), None, True, 1000, True),
     "huggingface": ReaderRow(("split", "inputs", "label", "sha256"), ("split", "label")),
 }
+
+PUBLISHED: dict[Layout, ReaderRow] = {
+    "npz": ReaderRow(("inputs", "labels", "ids", *_CELL, "sha256"), ("inputs", "labels", *_CELL)),
+    "csv": ReaderRow(("labels", "ids", *_CELL, "sha256"), ("labels", *_CELL)),
+    "arrays": ReaderRow(("labels", *_CELL, "sha256"), ("labels", *_CELL), bytes=True, picture=True),
+    "folders": ReaderRow(("labels", *_CELL, "sha256"), ("labels", *_CELL), bytes=True, picture=True),
+}
+"""The rows of ``as_published`` by the layout of the set."""
 
 RGB_MEANS: tuple[tuple[str, ...], ...] = (
     ("0.485", "0.456", "0.406"),
@@ -221,5 +232,6 @@ QUANTITIES: dict[str, QuantityRow] = {
     "corrupted_accuracy": QuantityRow(frozenset[Subject]({"shift"})),
     "median_distance": QuantityRow(_THREAT, ("attack",), share=False),
     "mce": QuantityRow(frozenset[Subject]({"shift"}), ("baseline",), share=False),
+    "relative_mce": QuantityRow(frozenset[Subject]({"shift"}), ("baseline",), share=False),
     "holds": QuantityRow(frozenset[Subject]({"property"})),
 }

@@ -10,7 +10,7 @@ from tmlang.diagnostics.suggest import did_you_mean, either, nearest
 from tmlang.meaning.evaluations import Claim, Measured, RoundsTo
 from tmlang.meaning.threats import Shift, Threat
 from tmlang.meaning.values import Quantity, Symbol, Value
-from tmlang.semantics import distances, evaluations, mutable, values
+from tmlang.semantics import corruptions, distances, evaluations, mutable, values
 from tmlang.semantics.builtins import QUANTITIES, QuantityRow, Subject
 from tmlang.semantics.evaluations import KnownEvaluation
 from tmlang.semantics.evidence import Op, Side, differs, mirrored, sampled, supported
@@ -118,7 +118,7 @@ def _of_subject(world: World, node: ast.Call, row: QuantityRow, known: KnownEval
         world.report("TM607", message, node.path)
         return False
     if not isinstance(subject, Threat):
-        return True
+        return corruptions.before_any(world, node, known)
     if name == "denied" and (subject.rejected is None or subject.rejected.kind != "denied"):
         message = f"{subject.name} does not count rejections apart"
         world.report("TM607", message, node.path, help="rejected: denied gives them a column")
@@ -198,8 +198,8 @@ def _all_said(world: World, node: ast.Call, row: QuantityRow, known: KnownEvalua
             return False
     if name == "attack_success":
         return _of_one_attack(world, node, known, made)
-    if name == "mce" and "baseline" not in made:
-        help = "mce(e, baseline: alexnet)"
+    if "baseline" in row.arguments and "baseline" not in made:
+        help = f"{name}({known.meaning.name}, baseline: alexnet)"
         world.report("TM617", "a corruption error is relative to a baseline, and none is named", node.path, help=help)
         return False
     return True
@@ -235,7 +235,9 @@ def _argument(world: World, env: Env, name: str, node: ast.Value, known: KnownEv
         return Symbol(node.text)
     if isinstance(node, ast.Name) and name == "baseline":
         entry = world.find(env, node, "evaluation")
-        return Symbol(world.names.of(entry)) if entry else None
+        other = evaluations.evaluation_of(world, entry) if entry else None
+        fits = other is not None and corruptions.comparable(world, call, known, other, node)
+        return Symbol(world.names.of(entry)) if entry and fits else None
     return _on_curve(world, env, name, node, known, call)
 
 
@@ -295,7 +297,7 @@ def _in_unit_of(
 ) -> tuple[Fraction | None, str | None]:
     """A share is a plain number; a distance is in the unit of the space."""
     unit = got.unit if isinstance(got, Quantity) else None
-    if left.row.share or left.meaning.quantity == "mce":
+    if left.row.share or "baseline" in left.row.arguments:
         if unit is not None:
             place = node.unit if isinstance(node, ast.Quantity) else node
             world.report("TM616", f"{left.meaning.quantity} is a share, and has no '{unit}'", place, help="write 45 %")

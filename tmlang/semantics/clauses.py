@@ -15,7 +15,7 @@ T = TypeVar("T")
 STAGES = ("attack", "certify", "decide_exactly", "enumerate")
 """The clauses that are stages of an evaluation; each word is the stage's role."""
 
-_MAY_REPEAT = frozenset({"step", "network", "take", "undo", "assume", "suite", "curve", "figures", *STAGES})
+_MAY_REPEAT = frozenset({"step", "network", "take", "undo", "assume", "suite", "curve", "figures", "apply", *STAGES})
 
 
 def once_each(world: World, block: ast.Block) -> dict[str, ast.Clause]:

@@ -10,7 +10,7 @@ from tmlang.diagnostics.suggest import did_you_mean
 from tmlang.meaning.models import Data, Step, Take, Truth
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.values import Artifact, Call
-from tmlang.semantics import clauses, flow, models, steps, values
+from tmlang.semantics import clauses, flow, models, published, steps, values
 from tmlang.semantics.builtins import READERS, ReaderRow
 from tmlang.semantics.decisions import class_named
 from tmlang.semantics.flow import Flow
@@ -96,6 +96,8 @@ def _read(world: World, env: Env, call: ast.Call) -> tuple[Call, ReaderRow, Arti
     files = [a.value for a in call.args if a.name is None]
     named = {a.name.text: a for a in call.args if a.name}
     ok = True
+    if call.path.text == "as_published" and len(files) == 1:
+        row = published.row_of(world, env, files[0], named) or row
     if len(files) != 1 or not isinstance(files[0], ast.String):
         world.report("TM706", f'{call.path.text} reads one file: {call.path.text}("…")', call.path)
         ok = False
@@ -116,6 +118,8 @@ def _read(world: World, env: Env, call: ast.Call) -> tuple[Call, ReaderRow, Arti
         if name in named and not _side_file(world, named[name].value, named.get(f"{name}_sha256")):
             return None
     made = values.call(world, env, call)
+    if call.path.text == "as_published" and not published.told(world, made, named):
+        return None
     return (made, row, artifact) if artifact and None not in dict(made.args).values() else None
 
 

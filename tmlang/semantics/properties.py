@@ -9,7 +9,7 @@ from typing import Literal, cast
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Property, Shift
 from tmlang.meaning.values import Symbol, Value
-from tmlang.semantics import clauses, data, decisions, distances, emptiness, models, values
+from tmlang.semantics import clauses, data, decisions, distances, emptiness, models, published, values
 from tmlang.semantics.models import KnownModel
 from tmlang.semantics.scope import Bound, Entry, Env, World
 from tmlang.semantics.spaces import doc
@@ -129,15 +129,15 @@ def _shift(world: World, entry: Entry, env: Env, name: str) -> KnownSubject | No
     if known is not None and examples is not None:
         data.check_against(world, examples, known, node.data)
     env = env.about(known)
-    call = clauses.read(found, "apply", lambda v: values.call(world, env, v))
+    changes = published.changes(world, env, node)
     interval = clauses.read(found, "interval", lambda v: _interval(world, env, v))
-    if not complete or known is None or examples is None or call is None or interval is None:
+    if not complete or known is None or examples is None or not changes or interval is None:
         return None
     made = Shift(
         name,
         known.meaning.name,
         examples.meaning.name,
-        call,
+        changes,
         *interval,
         doc(node),
         node.name.span,

@@ -43,4 +43,7 @@ RULES = (
     Rule("TM740", "the VNN-LIB file is not well formed"),
     Rule("TM741", "this cannot be said in the other format"),
     Rule("TM742", "the network cannot be written as ONNX"),
+    # Corrupted sets as they were published.
+    Rule("TM743", "the corrupted set is laid out otherwise"),
+    Rule("TM744", "the corruptions of a published set are not told"),
 )

@@ -22,7 +22,7 @@ _SEED = 5
 
 def _strengths(bench: Bench) -> Iterator[dict[str, Value]]:
     """Its arguments as a plan hands them over, with each number that has two ends at both of them."""
-    shift = Shift("s", "net", "units", Call((bench.row.backend, bench.row.name)), "wilson", Fraction(95, 100))
+    shift = Shift("s", "net", "units", (Call((bench.row.backend, bench.row.name)),), "wilson", Fraction(95, 100))
     ends = [a for a in bench.row.arguments.values() if a.low is not None and a.high is not None]
     yield bench.arguments(shift)
     for argument in ends:

@@ -8,11 +8,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from tmlang.audit.record import CorruptionCell
 from tmlang.backends.domain import Domain
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.diagnostics.suggest import did_you_mean
 from tmlang.execute.sources.files import Files
 from tmlang.execute.sources.prepare import prepared
+from tmlang.execute.sources.published import Stacked
 from tmlang.execute.sources.readers import Label, Table, csv_rows, read_table
 from tmlang.meaning.models import Data, Take
 from tmlang.meaning.spaces import Space
@@ -28,7 +30,7 @@ Decide = Callable[[str, np.ndarray], np.ndarray]
 class LoadedData:
     """The selected rows in order: ``ids``, ``x`` (N, *shape) in the space's dtype, ``labels`` (N,) int64 with
     :data:`UNUSABLE`, ``reviewed`` (N,) bool (``truth: reviewed``), ``columns`` of a goal, ``rows`` (N,) where they
-    stand among the ``total`` rows of the file.
+    stand among the ``total`` rows of the file. ``corruptions``: corruption and severity of each row of a corrupted set.
     """
 
     ids: tuple[str, ...]
@@ -38,6 +40,7 @@ class LoadedData:
     columns: Mapping[str, tuple[str, ...]]
     rows: np.ndarray
     total: int
+    corruptions: tuple[CorruptionCell, ...] = ()
 
 
 def load_data(
@@ -56,6 +59,10 @@ def load_data(
     table = read_table(data, space, files, extra)
     if not table.labels:
         raise stop("TM704", f'"{data.file.path}" has no rows', data.file.origin)
+    if table.classes not in (None, len(classes)):
+        message = f'"{data.file.path}" has {table.classes} classes, and the model {len(classes)}'
+        help = "labels: names takes the name of a folder for the name of a class"
+        raise stop("TM743", message, data.read.origin, help=help)
     selection = _Selection(data, space, classes, files, decide, table)
     for take in data.takes:
         selection.take(take)
@@ -126,6 +133,8 @@ class _Selection:
 
     def originals(self, rows: np.ndarray) -> np.ndarray:
         raw = self.table.inputs
+        if isinstance(raw, Stacked):
+            return prepared(self.data, self.space, raw.rows(rows), self.files.read)
         chosen = raw[rows] if isinstance(raw, np.ndarray) else [raw[i] for i in rows]
         return prepared(self.data, self.space, chosen, self.files.read)
 
@@ -191,6 +200,7 @@ class _Selection:
             columns={name: tuple(values[i] for i in rows) for name, values in self.table.columns.items()},
             rows=rows,
             total=len(self.ids),
+            corruptions=tuple(self.table.cells[i] for i in rows) if self.table.cells else (),
         )
 
 

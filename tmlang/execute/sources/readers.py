@@ -10,16 +10,20 @@ import io
 import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tmlang.audit.record import CorruptionCell
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.diagnostics.suggest import did_you_mean
+from tmlang.execute.sources import published
 from tmlang.execute.sources.files import Files, folder_files
+from tmlang.execute.sources.published import Stacked
+from tmlang.meaning.corruptions import layout
 from tmlang.meaning.models import Data
 from tmlang.meaning.spaces import Cell, Space
 from tmlang.meaning.values import Artifact, Symbol
@@ -31,12 +35,15 @@ Label = str | int | None
 @dataclass(frozen=True)
 class Table:
     """Rows of a data set: ``inputs`` an array (N, …), or the places of N picture files; ``ids`` the file's own or
-    ``None``; ``columns`` further columns by name (a CSV's, for ``goal: targeted column``)."""
+    ``None``; ``columns`` further columns by name (a CSV's, for ``goal: targeted column``); ``cells`` corruption and
+    severity of each row of a corrupted set; ``classes`` how many there are, where labels are positions among them."""
 
-    inputs: np.ndarray | tuple[Path, ...]
+    inputs: np.ndarray | Stacked | tuple[Path, ...]
     labels: tuple[Label, ...]
     ids: tuple[str, ...] | None = None
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cells: tuple[CorruptionCell, ...] = ()
+    classes: int | None = None
 
 
 def read_table(data: Data, space: Space, files: Files, extra: frozenset[str] = frozenset()) -> Table:
@@ -50,6 +57,7 @@ def read_table(data: Data, space: Space, files: Files, extra: frozenset[str] = f
         "csv": lambda: _csv(data, space, files, extra),
         "parquet": lambda: _parquet(data, space, files, extra),
         "folder": lambda: _folder(data, files),
+        "as_published": lambda: _published(data, space, files, extra),
     }
     if data.read.name not in readers:
         raise stop(
@@ -59,6 +67,17 @@ def read_table(data: Data, space: Space, files: Files, extra: frozenset[str] = f
             help="save the rows once as npz (x = inputs, y = labels) and read them with npz(…)",
         )
     return readers[data.read.name]()
+
+
+def _published(data: Data, space: Space, files: Files, extra: frozenset[str]) -> Table:
+    """A corrupted set in the layout that its path and ``labels:`` tell."""
+    kind = layout(data.file.path, dict(data.read.args).get("labels"))
+    if kind in ("npz", None):
+        return _npz(data, files)
+    if kind == "csv":
+        return _csv(data, space, files, extra)
+    made = published.arrays(data, files) if kind == "arrays" else published.folders(data, files)
+    return Table(made.inputs, made.labels, made.ids, cells=made.cells, classes=made.classes)
 
 
 def _arguments(data: Data) -> dict[str, Any]:
@@ -115,7 +134,16 @@ def _npz(data: Data, files: Files) -> Table:
             raise stop("TM712", f'"{data.file.path}" is damaged: {e}', data.file.origin) from e
 
     ids = array("ids") if "ids" in args else None
-    return _arrays(array("inputs"), array("labels"), ids, data)
+    table = _arrays(array("inputs"), array("labels"), ids, data)
+    return _with_cells(table, array("corruption"), array("severity"), data) if "corruption" in args else table
+
+
+def _with_cells(table: Table, corruptions: np.ndarray, severities: np.ndarray, data: Data) -> Table:
+    for what, told in (("corruptions", corruptions), ("severities", severities)):
+        if told.shape != (len(table.labels),):
+            shape = f"there are {len(table.labels)} inputs, and the {what} have shape {told.shape}"
+            raise stop("TM727", shape, data.read.origin, help=f"store one of the {what} per input")
+    return replace(table, cells=published.cells_of(corruptions.tolist(), severities.tolist(), data))
 
 
 def _npy(data: Data, files: Files) -> Table:
@@ -216,8 +244,9 @@ def _table(data: Data, space: Space, columns: dict[str, list[str]], extra: froze
     """Inputs, labels and ids of named columns: features by name in the space's order, a tensor's columns in the file's
     order."""
     args = _arguments(data)
-    label, key = str(args["label"]), str(args["id"]) if "id" in args else None
-    named = [label, *([key] if key else []), *sorted(extra)]
+    label, key = str(args.get("label", args.get("labels"))), args.get("id", args.get("ids"))
+    corrupted = [str(args[name]) for name in ("corruption", "severity") if name in args]
+    named = [label, *([str(key)] if key else []), *corrupted, *sorted(extra)]
     missing = [n for n in (*named, *space.features) if n not in columns]
     rest = [n for n in columns if n not in named]
     others = [n for n in rest if n not in space.features] if space.features else []
@@ -227,9 +256,10 @@ def _table(data: Data, space: Space, columns: dict[str, list[str]], extra: froze
     inputs = np.empty((count, space.size), dtype=np.float64)
     for i, name in enumerate(space.features or rest):
         inputs[:, i] = _column(columns[name], name, space.cell(i), data)
-    ids = tuple(columns[key]) if key else None
+    ids = tuple(columns[str(key)]) if key else None
     labels = tuple(text or None for text in columns[label])
-    return Table(inputs.reshape(count, *space.shape), labels, ids, {n: tuple(columns[n]) for n in extra})
+    cells = published.cells_of(columns[corrupted[0]], columns[corrupted[1]], data) if corrupted else ()
+    return Table(inputs.reshape(count, *space.shape), labels, ids, {n: tuple(columns[n]) for n in extra}, cells)
 
 
 def _other_columns(
