@@ -132,7 +132,7 @@ TEXTS = {
     "spaces.csv": "id,temp,door,class\na,21,open,calm\nb,40,closed,alarm\n",
     "no_door.csv": "id,temp,class\na,21.5,calm\nb,40.25,alarm\n",
     "gap.csv": "id,temp,door,class\na,21.5,open,calm\nb,,closed,alarm\n",
-    "fogs.csv": "a,b,y,c,s\n0.25,0.5,1,fog,1\n0.5,0.25,0,fog,5\n",
+    "strengths.csv": "a,b,y,c,s\n0.25,0.5,1,fog,1\n0.5,0.25,0,fog,5\n",
     "zero.csv": "a,b,y,c,s\n0.25,0.5,1,fog,1\n0.5,0.25,0,fog,0\n",
     "first.tm": 'tm 1\nuse "second.tm" (x)\nlet y = 1\n',
     "second.tm": 'tm 1\nuse "first.tm" (y)\nlet x = 1\n',

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tmlang.base.resources import resource
 from tmlang.base.source import Source
-from tmlang.meaning.threats import Threat
+from tmlang.meaning.threats import Shift, Threat
 from tmlang.meaning.values import Symbol
 from tmlang.plan import Capabilities, lower
 from tmlang.semantics import check
@@ -169,8 +169,23 @@ CORRUPTIONS = (
 """Hendrycks and Dietterich (ICLR 2019), the fifteen of the benchmark, and the four that are held out."""
 
 
+SUITES = {"common_corruptions": CORRUPTIONS[:15], "all_corruptions": CORRUPTIONS}
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_a_suite_of_corruptions_is_each_at_five_severities(name: str) -> None:
+    text = USES.format(space="rgb32_bytes", module="corruptions", name=name, classes="classes(10)")
+    program = check(Source("spec.tm", text + f"evaluate e of {name}(net: net, images: images) {{ seed: 0 }}\n")).program
+    assert program is not None
+    (shift,) = program.subjects
+    assert isinstance(shift, Shift)
+    assert [(c.path, c.args) for c in shift.apply] == [
+        (("imagecorruptions", c), (("severity", F(s)),)) for c in SUITES[name] for s in range(1, 6)
+    ]
+
+
 def test_the_corruptions_are_the_published_ones() -> None:
-    assert tuple(declared("corruptions", ast.Shift)) == (*CORRUPTIONS, "published")
+    assert tuple(declared("corruptions", ast.Shift)) == (*CORRUPTIONS, "published", *SUITES)
     backend = Capabilities().backend("imagecorruptions")
     assert backend is not None
     assert tuple(backend.methods) == CORRUPTIONS

@@ -138,7 +138,7 @@ def _mapped(place: Path, data: Data) -> np.ndarray:
     try:
         array: np.ndarray = np.load(place, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as e:
-        code = "TM714" if "pickle" in str(e) or "Object arrays" in str(e) else "TM712"
+        code = "TM714" if "pickle" in str(e) or "Python objects" in str(e) else "TM712"
         raise stop(code, f"{place.name} cannot be read as an array: {e}", data.read.origin) from e
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub" or not array.ndim:
         raise stop("TM712", f"{place.name} is no array of numbers", data.read.origin)
