@@ -76,7 +76,9 @@ _COLUMN: Form = {
     "note": _TEXT,
     "interval": (dict, NoneType),
 }
-_INTERVAL: Form = {"low": (float,), "high": (float,), "level": _TEXT, "method": _TEXT}
+_NUMBER: tuple[type, ...] = (float, int)
+"""JSON writes 1.0 as 1."""
+_INTERVAL: Form = {"low": _NUMBER, "high": _NUMBER, "level": _TEXT, "method": _TEXT}
 _EVALUATION: Form = {
     "subject": _TEXT,
     "units": _TEXT,
