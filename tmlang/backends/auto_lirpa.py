@@ -285,7 +285,7 @@ def _points(job: Job, problem: Problem) -> list[Tensor]:
     uniform = [low + (high - low) * torch.rand_like(low) for _ in range(2)]
     corners = [torch.where(torch.rand_like(low) < 0.5, low, high) for _ in range(2)]
     with torch.enable_grad():
-        x = job.x.double().requires_grad_()
+        x = job.x.double().clone().requires_grad_()  # of float64 originals `double` makes no copy
         worst = problem.margins(problem.folded.scores(x)).amin(dim=1).sum()
         (slope,) = torch.autograd.grad(worst, x)
     return [*uniform, *corners, torch.where(slope > 0, low, high), *_ends(problem, low, high)]
