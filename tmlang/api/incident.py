@@ -280,7 +280,7 @@ def _judged(plan: Plan, label: str, rows: Sequence[Record]) -> Judged:
     classes = plan.model(plan.threat(plan.evaluations[0].subject).model).classes
 
     def named(decision: int | None) -> str:
-        return "nothing" if decision is None else "a rejection" if decision < 0 else classes[decision]
+        return "no class" if decision is None else "a rejection" if decision < 0 else classes[decision]
 
     own = [r for r in rows if r.stage == label]
     clean = next(r for r in rows if r.stage == CLEAN_STAGE)

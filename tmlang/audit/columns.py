@@ -135,7 +135,9 @@ class Columns:
     ``corrupted``: ``corrupted_accuracy`` of each corruption at each severity, where every example has them.
     ``units``: what is counted. ``draws``: of each unit, where shares of single draws are counted and not units;
     ``draws_failing_before``, ``survival`` and ``attack_success`` are then estimates with an interval. ``unused``: what
-    the searches left unused of the declared access, as a sentence (:mod:`audit.granted`).
+    the searches left unused of the declared access, as a sentence (:mod:`audit.granted`). ``unknown``
+    and ``met``: units without a clean decision, and those of which a stage met an allowed input without one, by the
+    reason that their rows tell; no column reads them.
     """
 
     evaluation: str
@@ -152,6 +154,8 @@ class Columns:
     holds: Literal["holds", "violated", "undecided", "vacuous"] | None = None
     draws: int | None = None
     unused: str = ""
+    unknown: tuple[tuple[str, int], ...] = ()
+    met: tuple[tuple[str, int], ...] = ()
     restriction: Restriction = field(default_factory=Restriction)
 
     def get(self, name: str) -> Column | None:

@@ -11,6 +11,7 @@ from tmlang.audit.record import Record
 from tmlang.audit.recorrupt import corruption_faults
 from tmlang.audit.shift_rows import shift_faults
 from tmlang.audit.trials import confirmed, trial_faults
+from tmlang.audit.undecided_rows import PLAIN, UNFIT, undecided_faults
 
 Json = Mapping[str, Any]
 
@@ -35,9 +36,12 @@ def row_faults(plan: Json, rows: Sequence[Record]) -> Iterator[str]:
     for (name, unit), of_unit in units.items():
         evaluation = evaluations[name]
         subject = subjects[evaluation["subject"]]
-        random = models[subject["model"]]["random"]["kind"] != "never"
+        model = models[subject["model"]]
+        decide = PLAIN if subject["is"] == "Property" else model["decide"]
+        random = model["random"]["kind"] != "never"
         where = f"{name}, {unit}"
         yield from (f"{where}: {fault}" for fault in _unit_faults(evaluation, of_unit))
+        yield from (f"{where}: {fault}" for row in of_unit for fault in undecided_faults(evaluation, decide, row))
         if subject["is"] == "Threat":
             for row in of_unit:
                 clean = _label(evaluation, row) == "clean"
@@ -146,7 +150,7 @@ def _flag_faults(row: Record) -> Iterator[str]:
 def fails(subject: Json, row: Record) -> bool | None:
     """F of the decision (EVIDENCE.md section 1); ``None`` where it depends on a distance that is not here."""
     if row.decision is None:
-        return False
+        return row.target is None and row.message == UNFIT
     if row.target is not None or subject["goal"]["kind"] != "untargeted":
         return None if row.target is None else row.decision == row.target
     rejected = (subject["rejected"] or {"kind": "fail"})["kind"]

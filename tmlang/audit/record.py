@@ -29,7 +29,19 @@ Verdict = Literal["certified", "broken", "unknown", "error", "timeout"]
 finished."""
 
 REJECTED = -1
-"""The decision of a model that abstains; classes are 0 and up. ``None`` is "no decision" (non-finite output, crash)."""
+"""The decision of a model that abstains; classes are 0 and up. ``None`` is "no decision", and the row's ``message``
+says why (:data:`UNDECIDED`)."""
+
+UNDECIDED: dict[str, str] = {
+    "unclear": "the draws are too close to name a class",
+    "tied": "no decision: the scores tie, and `ties error` decides nothing",
+    "non_finite": "no decision: a score that decides is not finite",
+    "non_finite_fails": "no class: a score that decides is not finite, which fails (`non_finite fail`)",
+    "raised": "no decision: the object raises an exception",
+    "unstable": "no decision: the replays disagree",
+}
+"""Why there is no decision, as the ``message`` of a row tells it. Under ``non_finite fail`` this is an answer without a
+class: it fails for every label, and is never a target."""
 
 CLEAN_STAGE = "clean"
 

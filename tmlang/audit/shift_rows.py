@@ -11,6 +11,7 @@ from typing import Any
 
 from tmlang.audit.record import Record
 from tmlang.audit.recorrupt import of_stage
+from tmlang.audit.undecided_rows import UNFIT
 
 Json = Mapping[str, Any]
 _ADVERSARIAL = ("observed_failure", "verdict", "within_access", "label_kept", "candidate", "target", "margin", "gap")
@@ -36,7 +37,7 @@ def shift_faults(evaluation: Json, rows: Iterable[Record]) -> Iterator[str]:
         wanted_cell = of_stage(stage, start) if start is not None else (None, None)
         if (row.corruption, row.severity) != wanted_cell:
             yield f"corrupted by {row.corruption} {row.severity}, and the stage and the example say {wanted_cell}"
-        if row.status == "valid" and row.decision is None:
+        if row.status == "valid" and row.decision is None and row.message != UNFIT:
             yield "an answer without a decision"
         if row.seed != (wanted := seed_of(evaluation["seed"] or 0, row, stage)):
             yield f"drawn from the seed {row.seed}, and {wanted} is that of the example"

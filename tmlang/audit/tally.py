@@ -12,6 +12,7 @@ from tmlang.audit.confidence import confidence
 from tmlang.audit.counting import clean_columns, column, counts_of, unknown
 from tmlang.audit.estimates import tally_draws, tally_shift
 from tmlang.audit.granted import unused_grant
+from tmlang.audit.reasons import met, unknown_before
 from tmlang.audit.record import BRANCHES, CLEAN_STAGE, UNFINISHED, Record
 from tmlang.audit.reuse import witnesses_elsewhere
 from tmlang.audit.units import (
@@ -68,9 +69,16 @@ def _one_tally(
         return _tally_property(evaluation, subject, records, voided)
     unused = unused_grant(evaluation, subject)
     if is_share(subject):
-        return replace(tally_draws(evaluation, subject, records, restriction), unused=unused)
-    columns = _tally_threat(evaluation, subject, records, restriction, voided)
-    return replace(columns, contradictions=contradictions(evaluation, records), unused=unused)
+        columns = tally_draws(evaluation, subject, records, restriction)
+    else:
+        columns = _tally_threat(evaluation, subject, records, restriction, voided)
+        columns = replace(columns, contradictions=contradictions(evaluation, records))
+    return replace(
+        columns,
+        unknown=unknown_before(evaluation, subject.goal, records),
+        met=met(evaluation, subject.goal, records),
+        unused=unused,
+    )
 
 
 def tally_plan(plan: Plan, records: Sequence[Record]) -> Mapping[str, Columns]:

@@ -205,7 +205,7 @@ def _gap(job: Job, problem: Problem, network: nn.Module) -> tuple[float, Literal
 
 def _answers_always(job: Job, folded: Folded) -> None:
     """A positive margin proves an answer, not that the model gives one."""
-    abstains = bool(folded.model.reject) or folded.model.decide.ties == "reject"
+    abstains = folded.model.abstains
     if abstains and job.threat.rejected is not None and job.threat.rejected.kind != "safe":
         raise BackendRefusal("a positive margin does not prove that the model answers, and a rejection fails here")
     if folded.model.decide.rule not in ("argmax", "argmin", "threshold"):

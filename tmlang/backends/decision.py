@@ -10,13 +10,27 @@ from fractions import Fraction
 
 import torch
 
-from tmlang.audit.record import REJECTED
+from tmlang.audit.record import REJECTED, UNDECIDED
 from tmlang.meaning.models import Model, RejectWhen
 
 Tensor = torch.Tensor
 
-NO_DECISION = -2
-"""No decision at all: an output is not finite, or a tie under ``ties error``. Never a class and never a rejection."""
+NO_DECISION, TIED, NON_FINITE, NON_FINITE_FAILS, RAISED, UNSTABLE = range(-2, -8, -1)
+"""No class and no rejection, for one of the reasons of :data:`WHY`; all below ``REJECTED``. Only ``NON_FINITE_FAILS``
+is an answer: it fails for every label (``non_finite fail``)."""
+
+WHY = dict(zip(range(-2, -8, -1), UNDECIDED, strict=True))
+"""The word of ``audit.record.UNDECIDED`` for each code."""
+
+
+def why(decision: int) -> str | None:
+    """Why there is no decision, as a row tells it; ``None`` for a class or a rejection."""
+    return UNDECIDED[WHY[decision]] if decision in WHY else None
+
+
+def is_open(decisions: Tensor) -> Tensor:
+    """Where nothing is known: no class, no rejection, and no answer that fails for every label."""
+    return (decisions < REJECTED) & (decisions != NON_FINITE_FAILS)
 
 
 def exact_edge(value: Fraction, dtype: torch.dtype, *, up: bool) -> float:
@@ -51,8 +65,8 @@ class Decision:
     """Classes of a model from the outputs of its :class:`~tmlang.backends.deployed.Deployed` module.
 
     ``draws``: how many forward passes one decision takes. Call it with outputs (n, H), or (draws, n, H) for
-    ``majority`` and ``mean``; gives int64 (n,): classes 0 to K-1, ``REJECTED`` or ``NO_DECISION``. ``probabilities``:
-    the outputs are probabilities already (matters to ``max_softmax`` only).
+    ``majority`` and ``mean``; gives int64 (n,): classes 0 to K-1, ``REJECTED``, or a code of :data:`WHY`.
+    ``probabilities``: the outputs are probabilities already (matters to ``max_softmax`` only).
     """
 
     def __init__(self, model: Model, *, probabilities: bool = False) -> None:
@@ -73,8 +87,27 @@ class Decision:
         if outputs.shape[1] - len(self._heads) > len(self.model.classes):
             # A reject column beside the classes that no condition names is no class either.
             decided = torch.where(decided >= len(self.model.classes), REJECTED, decided)
-        finite = outputs.isfinite()
-        return decided if bool(finite.all()) else torch.where(finite.all(dim=1), decided, NO_DECISION)
+        return self._told(decided, self._unfit(outputs))
+
+    @property
+    def unfit(self) -> int:
+        """What scores that are not finite count as."""
+        return {"fail": NON_FINITE_FAILS, "reject": REJECTED, "error": NON_FINITE}[self.model.decide.non_finite]
+
+    def _told(self, decided: Tensor, unfit: Tensor) -> Tensor:
+        return torch.where(unfit, self.unfit, decided) if bool(unfit.any()) else decided
+
+    def _unfit(self, outputs: Tensor) -> Tensor:
+        """Outputs (n, H) that decide nothing: no finite greatest score, or a rejection rule that looks at NaN. A class
+        that is masked out (minus infinity beside a finite greatest) is no fault; the one score of a threshold is no
+        mask."""
+        scores = self._scores(outputs)
+        top = scores.abs() if self.model.decide.rule == "threshold" else scores
+        unfit = ~top.amax(dim=1).isfinite()
+        for condition in self.model.reject:
+            if condition.quantity not in ("class", "agreement"):
+                unfit = unfit | self._measured(condition, outputs).isnan()
+        return unfit
 
     def margins(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """The score of each label less the greatest of the other classes: (n,) float64, NaN for a label below 0, and
@@ -130,7 +163,7 @@ class Decision:
         ties = self.model.decide.ties or "lowest"
         if ties == "lowest":
             return lowest
-        special = {"reject": REJECTED, "error": NO_DECISION}
+        special = {"reject": REJECTED, "error": TIED}
         value = special[ties] if ties in special else self.model.classes.index(ties)
         return torch.where(tied, value, lowest)
 
@@ -148,8 +181,8 @@ class Decision:
             if condition.quantity == "agreement":
                 agrees = compare(best[:, 0].to(torch.float64), condition.op, condition.value * draws)
                 decided = torch.where((decided >= 0) & agrees, REJECTED, decided)
-        undecided = ~outputs.isfinite().all(dim=2).all(dim=0) | (votes == NO_DECISION).any(dim=0)
-        return torch.where(undecided, torch.full((n,), NO_DECISION), decided)
+        decided = torch.where((votes == TIED).any(dim=0), torch.full((n,), TIED), decided)
+        return self._told(decided, torch.stack([self._unfit(draw) for draw in outputs]).any(dim=0))
 
     def _rejects(self, condition: RejectWhen, outputs: Tensor, decided: Tensor) -> Tensor:
         if condition.quantity == "class":

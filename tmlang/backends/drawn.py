@@ -36,6 +36,7 @@ class DrawnOracle(Oracle):
         self._seeds, self._had = tuple(seeds), [0] * len(seeds)
         self._most = torch.zeros(len(originals))
         self._best = originals.clone()
+        self._handed = originals, torch.arange(len(originals))
 
     @property
     def rows(self) -> int:
@@ -46,6 +47,7 @@ class DrawnOracle(Oracle):
 
     def observe(self, x: Tensor, units: Tensor | None = None) -> Seen:
         at = self._units(x, units)
+        self._handed = x, at
         of = at.repeat_interleave(self.draws)
         handed = x.repeat_interleave(self.draws, dim=0)
         seen = super().observe(self._shown(handed, of, self._parameters(at, self.draws)), of)
@@ -59,8 +61,15 @@ class DrawnOracle(Oracle):
 
     def decisions(self, x: Tensor, units: Tensor | None = None, *, alone: bool = False) -> Tensor:
         at = self._units(x, units)
+        self._handed = x, at
         with torch.no_grad():
             return super().decisions(self._shown(x, at, self._parameters(at, 1)), at, alone=alone)
+
+    def _note(self, x: Tensor, units: Tensor | None, decided: Tensor) -> None:  # noqa: ARG002
+        """Of the pictures that are shown what was handed in is remembered."""
+        handed, at = self._handed
+        of = torch.arange(len(handed)).repeat_interleave(len(x) // max(1, len(handed)))
+        super()._note(handed[of], at[of], decided)
 
     def module(self) -> nn.Module:
         raise AccessDenied("a library asks the object as it is, and the world draws around it")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from tmlang.audit.record import REJECTED
+from tmlang.backends.decision import NON_FINITE_FAILS
 from tmlang.meaning.threats import Rejected
 
 if TYPE_CHECKING:
@@ -37,12 +38,14 @@ class Failure:
         return cls(labels, targets, rejected, sets.allowing(within) if within else None)
 
     def __call__(self, decisions: Tensor, x: Tensor) -> Tensor:
-        """Where ``decisions`` (n,) on inputs ``x`` (n, *shape) fail: (n,) bool. No decision at all never fails."""
+        """Where ``decisions`` (n,) on inputs ``x`` (n, *shape) fail: (n,) bool. No decision at all never fails; scores
+        that are not finite do under ``non_finite fail``, for every label, and reach no target."""
         if self.targets is not None:
             return decisions == self.targets
+        lost = decisions == NON_FINITE_FAILS
         if self.rejected is None or self.rejected.kind == "fail":
-            return (decisions >= REJECTED) & (decisions != self.labels)
-        wrong = (decisions >= 0) & (decisions != self.labels)
+            return lost | ((decisions >= REJECTED) & (decisions != self.labels))
+        wrong = lost | ((decisions >= 0) & (decisions != self.labels))
         if self.near is None:
             return wrong
         denied = decisions == REJECTED

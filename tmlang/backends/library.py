@@ -26,7 +26,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from tmlang.audit.record import REJECTED
 from tmlang.backends.contract import BackendRefusal, Candidates, Job, Received
+from tmlang.backends.decision import NO_DECISION
 from tmlang.backends.failure import Failure
 from tmlang.backends.oracle import QueryLimit
 from tmlang.backends.progress import Progress
@@ -268,7 +270,7 @@ class Door(nn.Module):
         if not self.decisions:
             return self.oracle.logits(x, units)
         decided = self.oracle.decisions(x, units)
-        columns = torch.where(decided < 0, self.oracle.classes - 1 - decided, decided)
+        columns = torch.where(decided < 0, self.oracle.classes - 1 - decided.clamp(min=NO_DECISION), decided)
         return torch.nn.functional.one_hot(columns, self.oracle.classes + 2).to(x.dtype)
 
     def fails(self, z: Tensor, outputs: Tensor) -> Tensor:
@@ -277,7 +279,10 @@ class Door(nn.Module):
 
     def _fails(self, x: Tensor, outputs: Tensor) -> Tensor:
         column = outputs.argmax(dim=1)
-        decided = torch.where(column < self.oracle.classes, column, self.oracle.classes - 1 - column)
+        classes, unfit = self.oracle.classes, self.oracle.unfit
+        decided = torch.where(column < classes, column, torch.where(column == classes, REJECTED, unfit))
+        # Of scores that are no numbers the greatest is none.
+        decided = torch.where(outputs.amax(dim=1).isfinite(), decided, unfit)
         return self.failure(decided, x)
 
 

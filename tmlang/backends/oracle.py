@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from tmlang.audit.record import REJECTED
+from tmlang.backends.decision import NON_FINITE
 from tmlang.backends.disclosed import Disclosed
+from tmlang.backends.undecided import Undecided
 from tmlang.plan.ir import AccessLevel
 
 
@@ -38,12 +41,13 @@ class Oracle:
 
     ``network`` maps external values (N, *shape) to outputs (N, H): class scores in the first ``classes`` columns
     (logits, or one score lifted to two columns so that the greater is the decision, ties apart), other heads behind
-    them. ``decide`` maps those outputs to classes (int64, ``REJECTED`` = -1 where the object abstains, ``NO_DECISION``
-    = -2 where there is none); a decision that takes several draws says so by its ``draws`` and is given (draws, N, H).
+    them. ``decide`` maps those outputs to classes (int64, ``REJECTED`` = -1 where the object abstains, a code below
+    where there is none); a decision that takes several draws says so by its ``draws`` and is given (draws, N, H).
     Both contain every step, the decision and the rejection rule of the deployed object, and the network is in
     evaluation mode. ``view``: the object as scores and gradients see it (``through``), where that is another module; it
     may cost several rows per row (``rows``). ``disclosed``: what an answer shows of its scores, where that is not all;
-    the decision is part of every answer. ``listen`` hears of every count of rows, for progress.
+    the decision is part of every answer. ``listen`` hears of every count of rows, for progress. ``undecided``, where it
+    is set, keeps what was shown and has no decision: whoever runs a search hands it in.
 
     Rows are attributed to units by ``units`` (indices into this batch) where the caller gives them. A library that
     forwards its own batches goes through :meth:`module`: a batch of k*N rows counts k per unit; any other size is
@@ -82,6 +86,7 @@ class Oracle:
         self._before = self.queries.clone()
         self.gradients = torch.zeros(units, dtype=torch.int64)
         self.zero_gradients = torch.zeros(units, dtype=torch.int64)
+        self.undecided: Undecided | None = None
 
     @property
     def spent(self) -> torch.Tensor:
@@ -103,7 +108,11 @@ class Oracle:
         Raises :class:`AccessDenied` below ``scores``, and below ``white_box`` when ``x`` wants gradients;
         :class:`QueryLimit` when a unit's rows do not fit any more.
         """
-        return self._answer(self._outputs(x, units))[:, : self.classes]
+        out = self._outputs(x, units)
+        if self.undecided is not None:
+            with torch.no_grad():
+                self._note(x, units, self._decide(out.detach()))
+        return self._answer(out)[:, : self.classes]
 
     def observe(self, x: torch.Tensor, units: torch.Tensor | None = None) -> Seen:
         """Like :meth:`logits`, and what an attacker reads off the same pass who knows the outputs and the rule. Where a
@@ -112,6 +121,7 @@ class Oracle:
         out = self._outputs(x, units)
         with torch.no_grad():
             decided = self._decide(out.detach())
+        self._note(x, units, decided)
         slack, out = getattr(self._decide, "slack", None), self._answer(out)
         return Seen(out[:, : self.classes], decided, None if slack is None else slack(out))
 
@@ -147,7 +157,25 @@ class Oracle:
         with torch.no_grad():
             rows = x.split(1) if alone else (x,)  # type: ignore[no-untyped-call]
             draws = [torch.cat([self._network(row) for row in rows]) for _ in range(self._draws)]
-            return self._decide(draws[0] if self._draws == 1 else torch.stack(draws))
+            decided = self._decide(draws[0] if self._draws == 1 else torch.stack(draws))
+        self._note(x, units, decided)
+        return decided
+
+    @property
+    def unfit(self) -> int:
+        """What the decision says of scores that are not finite."""
+        return int(getattr(self._decide, "unfit", NON_FINITE))
+
+    def _note(self, x: torch.Tensor, units: torch.Tensor | None, decided: torch.Tensor) -> None:
+        """Remember rows that have no decision, or fail for it; and rejections, where that is what it counts as."""
+        if self.undecided is None:
+            return
+        rows = decided <= REJECTED if self.unfit == REJECTED else decided < REJECTED
+        if bool(rows.any()):
+            aligned = units is None and len(x) == self.units
+            if aligned:
+                self.undecided.note(x[rows], torch.nonzero(rows).flatten())
+            self.undecided.note(x[rows], None if units is None else units[rows])
 
     def module(self) -> nn.Module:
         """A module for library code, external values to outputs, counted like :meth:`logits`.
@@ -220,6 +248,7 @@ class _UnitView(Oracle):
         self._before = parent._before[index : index + 1]
         self.gradients = parent.gradients[index : index + 1]
         self.zero_gradients = parent.zero_gradients[index : index + 1]
+        self.undecided = None if parent.undecided is None else parent.undecided.unit(index)
 
 
 class _Door(nn.Module):

@@ -95,7 +95,7 @@ _ZERO = torch.zeros(1, dtype=torch.float64)
 
 def _decided_by_scores(job: Job, folded: Folded) -> None:
     model = folded.model
-    abstains = bool(model.reject) or model.decide.ties == "reject"
+    abstains = model.abstains
     if abstains and job.threat.rejected is not None and job.threat.rejected.kind != "safe":
         raise BackendRefusal("that no other class wins proves no answer, and a rejection fails here")
     if model.decide.rule not in ("argmax", "argmin", "threshold"):

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tmlang.audit.record import REJECTED
 from tmlang.backends.answers import Answer, seconds
 from tmlang.backends.contract import Job, Verdicts
+from tmlang.backends.decision import is_open, why
 from tmlang.backends.failure import Failure
 from tmlang.backends.finite import Ranges, ranges_of
 from tmlang.backends.native.enumerate import one_thread
@@ -161,8 +161,9 @@ class _Search:
         fails, decided = self._decided(i, x)
         if bool(fails.any()):
             return Answer("broken", None, x[int(fails.nonzero()[0])]), len(x)
-        if bool((decided < REJECTED).any()):
-            return Answer("error", "the object gives no decision on some input of the set"), len(x)
+        if bool(is_open(decided).any()):
+            one = int(is_open(decided).nonzero()[0])
+            return Answer("error", why(int(decided[one])), x[one]), len(x)
         return None, len(x)
 
     def _decided(self, i: int, x: NDArray[Any]) -> tuple[Tensor, Tensor]:

@@ -6,6 +6,7 @@ one row, or two when what was offered lies outside its set: the second is its in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any, Protocol, runtime_checkable
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 
 from tmlang.audit.record import REJECTED, Status
 from tmlang.backends.contract import Candidates
+from tmlang.backends.decision import NON_FINITE_FAILS, why
 from tmlang.backends.threatset import Membership, ThreatSet
+from tmlang.backends.undecided import Undecided
 
 Tensor = torch.Tensor
 Values = NDArray[Any]
@@ -29,7 +32,7 @@ class Evaluator(Protocol):
     def replays(self) -> int: ...
 
     def decide(self, x: Tensor) -> Tensor:
-        """Decisions (n,) int64 of inputs (n, *shape), one at a time: a class, ``REJECTED``, or below: none at all."""
+        """Decisions (n,) int64 of inputs (n, *shape), one at a time: a class, ``REJECTED``, or a code of ``WHY``."""
         ...
 
 
@@ -112,6 +115,35 @@ def recheck(
     return tuple(tuple(unit) for unit in rows)
 
 
+def with_undecided(
+    found: Sequence[tuple[Facts, ...]],
+    undecided: Undecided | None,
+    sets: ThreatSet,
+    evaluator: Evaluator,
+    failure: Predicate,
+) -> tuple[tuple[Facts, ...], ...]:
+    """``found`` of every unit, and of those without a witness what the search was shown and had no decision on, judged
+    likewise: the one place that hands it in, whatever the search is. It takes the place of "nothing offered"; where E
+    decides it after all it says nothing."""
+    if undecided is None:
+        return tuple(found)
+    candidates = undecided.candidates(torch.tensor([not any(map(_settles, facts)) for facts in found]))
+    if candidates is None:
+        return tuple(found)
+    counted = sets.threat.rejected is not None and sets.threat.rejected.kind != "safe"
+    joined = []
+    for facts, more in zip(found, recheck(candidates, sets, evaluator, failure), strict=True):
+        told = tuple(filter(_settles, more))
+        told = told or tuple(f for f in more if counted and f.status == "valid" and f.rejected)
+        joined.append(facts if not told else told if facts[0].status == "none" else (*facts, *told))
+    return tuple(joined)
+
+
+def _settles(facts: Facts) -> bool:
+    """A witness, or an allowed input that is known to have no decision."""
+    return facts.is_witness or (facts.status == "error" and facts.x is not None)
+
+
 def _parameters(candidates: Candidates) -> NDArray[np.float64] | None:
     """(N, p); without as many rows as there are candidates there are none."""
     if candidates.theta is None or candidates.theta.ndim != 2 or len(candidates.theta) != len(candidates.x):
@@ -181,10 +213,8 @@ def _facts(
     if membership.inside and not stable:
         status, message = "unstable", "the replays of this input disagree"
     elif decision < REJECTED and membership.inside:
-        status, message = (
-            "error",
-            "the object gives no decision on this allowed input (an output is not finite, or a tie)",
-        )
+        message = why(decision)
+        status = "valid" if decision == NON_FINITE_FAILS else "error"
     return Facts(
         status=status,
         message=message,

@@ -58,11 +58,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines(again: Again, plan: Plan) -> Iterator[str]:
+    from tmlang.audit.record import REJECTED
+    from tmlang.backends.decision import why
+
     row = again.row
     model = plan.model(plan.subject(next(e.subject for e in plan.evaluations if e.name == row.evaluation)).model)
 
     def name(decision: int | None) -> str:
-        return {None: "no decision", -2: "no decision", -1: "rejected"}.get(decision) or model.classes[decision or 0]
+        if decision is None or decision < REJECTED:
+            return "no decision" if decision is None else str(why(decision))
+        return "rejected" if decision == REJECTED else model.classes[decision]
 
     yield f"{row.evaluation}, {row.unit}, {row.stage}: {row.candidate}"
     inside = "inside its set" if row.within_scope else f"outside its set ({row.rule})"

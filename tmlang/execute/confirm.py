@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from tmlang.audit.record import REJECTED
-from tmlang.backends.decision import NO_DECISION
+from tmlang.backends.decision import NO_DECISION, NON_FINITE_FAILS, is_open
 from tmlang.backends.failure import Failure
 from tmlang.backends.nature import Scene
 from tmlang.base.seeds import derive
@@ -164,16 +164,16 @@ class Confirmation:
         return Drawn(theta, self.scene.made(x, x0, theta[k : k + 1]).reshape(row.shape))
 
     def usual(self, decided: Tensor) -> int:
-        """What stands for the decisions (draws,) of one input: ``NO_DECISION`` where a draw has none, ``REJECTED``
+        """What stands for the decisions (draws,) of one input: the reason where a draw has none, ``REJECTED``
         where that is confirmed (or what most draws gave, without a test), else the class taken most often."""
+        if bool(is_open(decided).any()):
+            return int(decided[is_open(decided)][0])
         counts = Counter(decided.tolist())
-        if counts[NO_DECISION]:
-            return NO_DECISION
         enough = self.draws // 2 + 1 if self.needed is None else self.needed
         if counts[REJECTED] >= enough:
             return REJECTED
         classes = sorted((-n, c) for c, n in counts.items() if c >= 0)
-        return classes[0][1] if classes else NO_DECISION
+        return classes[0][1] if classes else NON_FINITE_FAILS if counts[NON_FINITE_FAILS] else NO_DECISION
 
 
 @dataclass(frozen=True)

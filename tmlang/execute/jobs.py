@@ -16,6 +16,7 @@ from tmlang.backends.drawn import DrawnOracle
 from tmlang.backends.failure import Failure
 from tmlang.backends.nature import Scene
 from tmlang.backends.oracle import Oracle
+from tmlang.backends.undecided import Undecided
 from tmlang.base.seeds import derive
 from tmlang.execute.arena import Arena
 from tmlang.execute.received import of_units
@@ -111,9 +112,10 @@ class JobMaker:
             received=of_units(self.received, at),
         )
         job = replace(job, oracle=self._around(job, seeds))
-        if self.pictures or not transforms(arena.threat.allow):
-            return job
-        return _of_pixels(job, proves=self.stage.role != "attack")
+        if not self.pictures and transforms(arena.threat.allow):
+            job = _of_pixels(job, proves=self.stage.role != "attack")
+        job.oracle.undecided = Undecided(job.sets)
+        return job
 
     def _fit(self, attacked: Attacked) -> Fit | None:
         """What a universal perturbation is fitted on. About each fitting example the attacked object answers as often

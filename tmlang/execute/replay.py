@@ -15,8 +15,9 @@ import torch
 
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.identity import checked_run
-from tmlang.audit.record import CLEAN_STAGE, Record
+from tmlang.audit.record import CLEAN_STAGE, UNDECIDED, Record
 from tmlang.audit.remeasure import as_values
+from tmlang.backends.decision import why
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.arena import Arena, make_arena
 from tmlang.execute.enclosed import beyond, bounded_classes, scores_of
@@ -27,7 +28,7 @@ from tmlang.plan.lock import frozen
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """One saved input: ``row`` as recorded, and the ``decision`` that the model takes now (−1: rejected, −2: none).
+    """One saved input: ``row`` as recorded, and the ``decision`` that the model takes now (−1: rejected, below: none).
     ``start`` and ``point``: original and changed input (*shape) in the space's values; ``margin``: at the latter."""
 
     row: Record
@@ -38,7 +39,9 @@ class Again:
 
     @property
     def agrees(self) -> bool:
-        return self.decision == (-2 if self.row.decision is None else self.row.decision)
+        if self.row.decision is not None or self.row.message not in UNDECIDED.values():
+            return self.decision == self.row.decision
+        return why(self.decision) == self.row.message
 
 
 @dataclass
@@ -168,6 +171,8 @@ def _data_faults(arena: Arena, rows: Sequence[Record]) -> Iterator[str]:
             yield f"{unit.id}: recorded with label {row.label} and target {row.target}, and the data says {unit.label}"
         if row.clean != unit.clean:
             yield f"{unit.id}: recorded as {row.clean} before any change, and the model makes it {unit.clean}"
+        if row.clean_decision is None and row.message in UNDECIDED.values() and row.message != why(unit.decision):
+            yield f"{unit.id}: recorded before any change: {row.message}; and now: {why(unit.decision) or 'decided'}"
         if not _alike(row.margin, unit.margin):
             yield f"{unit.id}: recorded with the margin {row.margin} before any change, and it is {unit.margin}"
 

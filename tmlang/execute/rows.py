@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tmlang.audit.record import CLEAN_STAGE, REJECTED, CorruptionCell, Record
-from tmlang.backends.decision import NO_DECISION
+from tmlang.backends.decision import why
 from tmlang.backends.recheck import Facts
 from tmlang.execute.confirm import Trial
 from tmlang.execute.units import Unit
@@ -16,9 +16,6 @@ from tmlang.meaning.threats import Threat
 
 TIMEOUT = "timeout"
 """The message by which an adapter says that the deadline cut a unit off."""
-
-
-_UNKNOWN = "the object gives no decision, its replays disagree, or its draws are too close to name a class"
 
 
 @dataclass(frozen=True)
@@ -43,7 +40,7 @@ def _base(evaluation: str, stage: str, unit: Unit) -> Record:
         label=unit.label,
         target=unit.target,
         clean=unit.clean,
-        clean_decision=None if unit.decision == NO_DECISION else unit.decision,
+        clean_decision=unit.decision if unit.decision >= REJECTED else None,
         status="none",
         **_corrupted(unit.corruption),
     )
@@ -72,7 +69,7 @@ def clean_row(
         _base(evaluation, CLEAN_STAGE, unit),
         status="valid" if witness else "none",
         observed_failure=True if witness else None,
-        decision=None if unit.decision == NO_DECISION else unit.decision,
+        decision=unit.decision if unit.decision >= REJECTED else None,
         rejected=unit.decision == REJECTED,
         within_scope=broken_rule is None,
         rule=broken_rule,
@@ -80,7 +77,7 @@ def clean_row(
         label_reviewed=reviewed,
         margin=unit.margin,
         seconds=seconds,
-        message=_UNKNOWN if unit.decision == NO_DECISION else None,
+        message=why(unit.decision),
     )
     return drawn(row, unit.trial) if unit.trial else row
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tmlang.audit.corruptions import stage_cell
 from tmlang.audit.record import REJECTED
 from tmlang.backends.contract import BackendRefusal, Corruption
+from tmlang.backends.decision import NON_FINITE_FAILS, why
 from tmlang.backends.recheck import Facts
 from tmlang.base.seeds import derive
 from tmlang.diagnostics.stop import Stop
@@ -76,7 +77,7 @@ class ShiftRun(StageRun):
             return Facts("unstable", "the replays of this input disagree")
         decision = decisions.pop()
         if decision < REJECTED:
-            return Facts("error", "the object gives no decision on this input (an output is not finite, or a tie)")
+            return Facts("valid" if decision == NON_FINITE_FAILS else "error", why(decision))
         return Facts("valid", decision=decision, rejected=decision == REJECTED)
 
     def _change(self, unit: int) -> NDArray[Any] | str:

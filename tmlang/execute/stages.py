@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isnan
+from math import isfinite
 from typing import Any, cast
 
 import numpy as np
@@ -16,8 +16,9 @@ from tmlang.audit.units import is_estimate
 from tmlang.backends.contract import BackendRefusal, Candidates, Certifier, Corruption, Job, Received, Search, Verdicts
 from tmlang.backends.drawn import DrawnOracle
 from tmlang.backends.failure import Failure
-from tmlang.backends.recheck import Facts, recheck
+from tmlang.backends.recheck import Evaluator, Facts, Predicate, recheck, with_undecided
 from tmlang.backends.shared import is_shared
+from tmlang.backends.threatset import ThreatSet
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.arena import Arena
 from tmlang.execute.confirm import Confirmed
@@ -134,12 +135,19 @@ class StageRun:
         failure = Failure.of(sets, job.y, job.target)
         confirmation = self.arena.confirmation
         if confirmation is None:
-            found = recheck(candidates, sets, self.arena.attacked.evaluator, failure)
+            found = self._judge(candidates, job, sets, self.arena.attacked.evaluator, failure)
         else:
             judge = Confirmed(failure, confirmation, job.x)
-            found = recheck(candidates, sets, judge, judge)
+            found = self._judge(candidates, job, sets, judge, judge)
         self.arena.replaying += time.perf_counter() - began
         return list(found)
+
+    @staticmethod
+    def _judge(
+        candidates: Candidates, job: Job, sets: ThreatSet, evaluator: Evaluator, failure: Predicate
+    ) -> tuple[tuple[Facts, ...], ...]:
+        found = recheck(candidates, sets, evaluator, failure)
+        return with_undecided(found, job.oracle.undecided, sets, evaluator, failure)
 
     def _within_access(self, effort: Effort, used: int) -> bool:
         """Whether a witness of this stage was found within what the threat grants."""
@@ -253,11 +261,13 @@ class StageRun:
         message = verdicts.messages[k] if verdicts.messages else None
         if facts.is_witness and verdict != "certified":
             verdict = "broken"
+        elif facts.status == "error" and facts.x is not None:
+            verdict, message = "error", facts.message
         elif verdict == "broken":
             verdict, message = "unknown", "the counterexample does not replay under the reference evaluator"
         margin = float(verdicts.margin[k])
-        if verdict == "certified" and self.stage.evidence == "bound" and isnan(margin):
-            verdict, message = "unknown", "certified without a margin"
+        if verdict == "certified" and self.stage.evidence == "bound" and not isfinite(margin):
+            verdict, message = "unknown", "certified without a margin that is a number"
         if verdicts.sizes and verdicts.sizes[k]:
             message = "; ".join(filter(None, (message, f"{verdicts.sizes[k]} inputs in the set")))
         trial = verdicts.trials[k] if verdicts.trials else None
@@ -268,7 +278,7 @@ class StageRun:
             status=verdict if verdict in ("error", "timeout") else row.status,
             verdict=verdict,
             message=message or row.message,
-            margin=row.margin if isnan(margin) else margin,
+            margin=margin if isfinite(margin) else row.margin,
             gap=verdicts.gap,
             gap_kind=verdicts.gap_kind,
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from tmlang.audit.record import REJECTED, CleanStatus, CorruptionCell
-from tmlang.backends.decision import NO_DECISION
+from tmlang.backends.decision import NON_FINITE_FAILS, RAISED, UNSTABLE, WHY
 from tmlang.backends.failure import Failure
 from tmlang.base.seeds import derive
 from tmlang.diagnostics.stop import stop
@@ -22,7 +22,7 @@ from tmlang.meaning.threats import Goal, Threat
 
 @dataclass(frozen=True)
 class Unit:
-    """``row``: of the loaded data. ``decision``: of the clean input, ``NO_DECISION`` where there is none. ``trial``:
+    """``row``: of the loaded data. ``decision``: of the clean input, a code of ``WHY`` where there is none. ``trial``:
     the test of the clean input of a random object. ``margin``: of the label's score over the others, of a fixed one.
     ``corruption``: what a published corrupted set says of the example."""
 
@@ -57,7 +57,7 @@ class Clean:
 def clean_pass(
     attacked: Attacked, data: LoadedData, confirmation: Confirmation | None, vote: Vote | None = None
 ) -> Clean:
-    """Decide the originals; ``NO_DECISION`` where a fixed object fails or its replays disagree, or where a smoothed
+    """Decide the originals; a code of ``WHY`` where a fixed object raises or its replays disagree, or where a smoothed
     one's draws cannot tell. Of a random object a clean input is wrong where the test confirms that it fails; without a
     test, where half of the draws or more do."""
     began = time.perf_counter()
@@ -69,8 +69,8 @@ def clean_pass(
         labels = torch.from_numpy(data.labels)
         decided, margins = _judged(evaluator, x, labels)
         for _ in range(evaluator.replays - 1):
-            decided = torch.where(_judged(evaluator, x, labels)[0] == decided, decided, NO_DECISION)
-        margins = tuple(m if d != NO_DECISION else None for m, d in zip(margins, decided.tolist(), strict=True))
+            decided = torch.where(_judged(evaluator, x, labels)[0] == decided, decided, UNSTABLE)
+        margins = tuple(m if d >= REJECTED else None for m, d in zip(margins, decided.tolist(), strict=True))
         return Clean(decided, (None,) * len(x), time.perf_counter() - began, margins)
     correct = Confirmed(Failure(torch.from_numpy(data.labels)), confirmation, x)
     trials = tuple(correct.trial(i, row) for i, row in enumerate(x))
@@ -81,12 +81,12 @@ def clean_pass(
 def _judged(
     evaluator: Evaluator, x: torch.Tensor, labels: torch.Tensor
 ) -> tuple[torch.Tensor, tuple[float | None, ...]]:
-    """Decisions (n,) and margins of ``x``; ``NO_DECISION`` of an original on which the object raises an exception."""
+    """Decisions (n,) and margins of ``x``; ``RAISED`` of an original on which the object raises an exception."""
     try:
         return evaluator.judged(x, labels)
     except Exception:
         if len(x) == 1:
-            return torch.tensor([NO_DECISION]), (None,)
+            return torch.tensor([RAISED]), (None,)
         rows = [_judged(evaluator, *row) for row in zip(torch.split(x, 1), torch.split(labels, 1), strict=True)]
         return torch.cat([decided for decided, _ in rows]), tuple(m for _, margins in rows for m in margins)
 
@@ -108,7 +108,7 @@ def make_units(threat: Threat, attacked: Attacked, data: LoadedData, passed: Cle
 
 
 def _status(label: int, decision: int, trial: Trial | None) -> CleanStatus:
-    if label == UNUSABLE or decision == NO_DECISION:
+    if label == UNUSABLE or (decision in WHY and decision != NON_FINITE_FAILS):
         return "cu"
     if trial is not None and not (trial.confirmed if trial.confirmed is not None else 2 * trial.errors >= trial.draws):
         return "cc"
@@ -163,7 +163,7 @@ def _ranked_targets(goal: Goal, attacked: Attacked, x: torch.Tensor, labels: lis
     scores = attacked.evaluator.outputs(x)[:, : len(attacked.model.classes)].clone()
     found: list[tuple[int | None, ...]] = []
     for row, label in zip(scores, labels, strict=True):
-        if label == UNUSABLE or not bool(row.isfinite().all()):
+        if label == UNUSABLE or not bool(row.amax().isfinite()):
             found.append((None,))
             continue
         others = [c for c in range(len(row)) if c != label]

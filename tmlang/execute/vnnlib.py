@@ -104,7 +104,7 @@ def _threat_rows(arena: Arena) -> Callable[[int], list[list[Row]]]:
     for what, present in (
         ("its set is no box", not box),
         (f"`decide: {rule}` is no comparison of scores", rule in ("majority", "mean", "most_likely")),
-        ("the model may reject", bool(model.reject) or model.decide.ties == "reject"),
+        ("the model may reject", model.abstains),
         ("the model is random", model.random.kind == "per_request"),
     ):  # fmt: skip
         if present:

@@ -83,7 +83,7 @@ def _bounds_of_anything(e: Shown) -> str | None:
 
 
 def _rejects(e: Shown) -> str | None:
-    abstains = bool(e.model.reject) or e.model.decide.ties == "reject"
+    abstains = e.model.abstains
     return _searched(e) or (None if abstains else f"{e.model.name} never rejects")
 
 

@@ -70,13 +70,17 @@ class Network:
     """``None``: not stated, probed before the run."""
 
 
+NonFinite = Literal["fail", "reject", "error"]
+"""A failure of every label, an abstention, or no decision at all, which leaves the unit unfinished."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decide:
     """How outputs become a class.
 
     ``threshold``: ``score op value then positive else negative`` (class names). ``majority``/``mean`` carry
     ``draws``; ``most_likely`` is the ideal smoothed classifier. ``ties`` is ``lowest``, ``reject``, ``error`` or a
-    class name.
+    class name. ``non_finite``: what scores that decide nothing count as (EVIDENCE.md section 1).
     """
 
     rule: Literal["argmax", "argmin", "threshold", "majority", "mean", "most_likely"]
@@ -88,6 +92,7 @@ class Decide:
     negative: str | None = None
     quantity: str = "score"
     """What a threshold looks at: ``score``, or the name of a head."""
+    non_finite: NonFinite = "error"
     origin: Span = field(default=NOWHERE, compare=False)
 
 
@@ -130,6 +135,11 @@ class Model:
     more_networks: tuple[Network, ...] = ()
     doc: str = ""
     origin: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def abstains(self) -> bool:
+        """Whether it can reject: by a rule, on a tie, or where its scores decide nothing."""
+        return bool(self.reject) or "reject" in (self.decide.ties, self.decide.non_finite)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def leaf(part: Allowed, threat: Threat) -> Need:
 
 def rejects(model: Model) -> bool:
     """Whether the object can abstain."""
-    return bool(model.reject) or model.decide.ties == "reject"
+    return model.abstains
 
 
 def goal(wanted: Goal) -> Literal["untargeted", "targeted"]:

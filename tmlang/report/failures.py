@@ -135,6 +135,8 @@ def look_first(
         return None
     row = found[0]
     decided = "rejected" if row.decision == REJECTED else f"decided as `{class_name(classes, row.decision)}`"
+    if row.decision is None:
+        decided = "given scores that are not finite,"
     text = (
         f"The failing input that was changed least is that of example `{row.example}`: at a distance of "
         f"{_distance(row)} it is {decided} in place of `{class_name(classes, row.label)}` "

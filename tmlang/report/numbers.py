@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -235,6 +235,7 @@ def _threat_headline(columns: Columns) -> Iterator[str]:
         yield f"{_count(k.standing, units)} not broken by this search, {rest}."
     if k.open:
         yield f"{_count(k.open, units)} undecided because an attack did not finish."
+    yield from _met_headline(columns)
     if columns.repeats:
         yield spread(columns)
     yield from _clean_headline(columns, k)
@@ -252,6 +253,7 @@ def _draw_headline(columns: Columns) -> Iterator[str]:
     yield "This is an average over draws, and no worst case."
     if k.unfinished:
         yield f"{_count(k.unfinished, columns.units)} undecided in some draws because an attack did not finish."
+    yield from _met_headline(columns)
     if columns.repeats:
         yield spread(columns)
     yield from _clean_headline(columns, k)
@@ -274,7 +276,21 @@ def _clean_headline(columns: Columns, k: Counts) -> Iterator[str]:
         counted = "counted as failures" if columns.clean_errors == "fail" else "left out of the count"
         yield f"Before any change, {' and '.join(lost)}: {counted}."
     if k.cu:
-        yield f"{_count(k.cu, columns.units)} without a clean decision."
+        why = f" ({_reasons(columns.unknown)})" if columns.unknown else ""
+        yield f"{_count(k.cu, columns.units)} without a clean decision{why}."
+
+
+def _met_headline(columns: Columns) -> Iterator[str]:
+    """What was met on allowed inputs and is no answer."""
+    for text, n in columns.met:
+        whose = f"{n} {columns.units.removesuffix('s') if n == 1 else columns.units}"
+        reason = text.removeprefix("no decision: ")
+        yield f"Of {whose} an allowed input has no decision ({reason}): it is kept, and counts as no survival."
+
+
+def _reasons(found: Sequence[tuple[str, int]]) -> str:
+    told = [(text.removeprefix("no decision: "), n) for text, n in found]
+    return told[0][0] if len(told) == 1 else "; ".join(f"{n}: {text}" for text, n in told)
 
 
 def _count(n: int, units: str) -> str:

@@ -37,10 +37,14 @@ def object_words(model: Model, space: Space) -> str:
 def _decide(model: Model) -> str:
     d = model.decide
     ties = {"lowest": "the lowest index on ties", "reject": "a rejection on ties", "error": "no decision on ties"}
-    tied = f" ({ties.get(d.ties, f'`{d.ties}` on ties')})" if d.ties else ""
+    unfit = {"fail": "a failure", "reject": "a rejection", "error": "no decision"}[d.non_finite]
+    said = [ties.get(d.ties, f"`{d.ties}` on ties")] if d.ties else []
+    tied = f" ({', '.join([*said, f'{unfit} where the scores are not finite'])})"
     if d.rule == "threshold":
         assert d.value is not None
-        return f"`{d.positive}` when {d.quantity} {sign(d.op or '')} {number(d.value)}, else `{d.negative}`"
+        return f"`{d.positive}` when {d.quantity} {sign(d.op or '')} {number(d.value)}, else `{d.negative}`{tied}"
+    if d.rule == "most_likely":
+        tied = ""
     return {
         "argmax": "for the greatest output",
         "argmin": "for the least output",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
-from typing import cast
+from typing import cast, get_args
 
 from tmlang.diagnostics.suggest import either
-from tmlang.meaning.models import Decide, Model, Randomness, RejectWhen
+from tmlang.meaning.models import Decide, Model, NonFinite, Randomness, RejectWhen
 from tmlang.semantics import values
 from tmlang.semantics.scope import Env, World
 from tmlang.syntax import ast
 
 _TIES = ("lowest", "reject", "error")
+_NON_FINITE: tuple[NonFinite, ...] = get_args(NonFinite)
 _OUTPUT_RULES = ("max_softmax", "max_probability", "agreement")
 
 
@@ -20,9 +22,10 @@ def decide(world: World, env: Env, clause: ast.Clause | None, names: tuple[str, 
     if clause is None:
         return None
     node = cast(ast.Decide, clause.value)
-    rule = node.rule
+    rule, unfit = node.rule, _non_finite(world, node)
     if isinstance(rule, ast.Threshold):
-        return _threshold(world, env, node, rule, names)
+        found = _threshold(world, env, node, rule, names)
+        return None if found is None else replace(found, non_finite=unfit)
     if isinstance(rule, ast.MostLikely):
         if node.ties is not None:
             world.report("TM302", "the most likely class is an ideal, and nothing ties: leave ties out", node.ties)
@@ -32,7 +35,27 @@ def decide(world: World, env: Env, clause: ast.Clause | None, names: tuple[str, 
         draws = values.whole(world, env, rule.count, least=2, what="a number of draws")
     ties = _ties(world, node, rule, names)
     word = rule.word
-    return None if isinstance(rule, ast.Draws) and draws is None else Decide(word, ties, draws, origin=rule.span)
+    return (
+        None
+        if isinstance(rule, ast.Draws) and draws is None
+        else Decide(word, ties, draws, non_finite=unfit, origin=rule.span)
+    )
+
+
+def _non_finite(world: World, node: ast.Decide) -> NonFinite:
+    """What scores that decide nothing count as; ``error`` where nothing is written."""
+    word = node.non_finite
+    if word is None:
+        return "error"
+    if isinstance(node.rule, ast.MostLikely):
+        said = "the most likely class is an ideal vote, in which a draw without a class has no voice"
+        world.report("TM318", f"{said}: leave non_finite out", word)
+        return "error"
+    found = next((w for w in _NON_FINITE if w == word.text), None)
+    if found is None:
+        said = f"scores that are not finite fail, are rejected, or are an error, and `{word.text}` is none of these"
+        world.report("TM318", said, word, help=f"non_finite {either(_NON_FINITE)}")
+    return found or "error"
 
 
 def _ties(world: World, node: ast.Decide, rule: ast.Extreme | ast.Draws, names: tuple[str, ...] | None) -> str | None:
@@ -92,7 +115,7 @@ def _threshold(
     if rule.op == "==":
         world.report("TM315", "a score is rarely equal to a number: write >=, >, <= or <", rule)
         return None
-    return Decide("threshold", None, None, rule.op, value, positive, negative, rule.quantity.text, node.span)
+    return Decide("threshold", None, None, rule.op, value, positive, negative, rule.quantity.text, origin=node.span)
 
 
 def randomness(world: World, env: Env, clause: ast.Clause | None) -> Randomness | None:

@@ -35,8 +35,8 @@ class KnownModel:
 
     @property
     def rejects(self) -> bool:
-        """Whether it can abstain: by a rule, or when a vote ties."""
-        return bool(self.meaning.reject) or self.meaning.decide.ties == "reject"
+        """Whether it can abstain."""
+        return self.meaning.abstains
 
     @property
     def is_random(self) -> bool:

@@ -198,7 +198,7 @@ _SPELL: dict[type, Callable[[Any], str]] = {
     ast.Threshold: lambda n: words("threshold", n.quantity, n.op, n.value, "then", n.positive, "else", n.negative),
     ast.Draws: lambda n: words(n.word, "of", n.count, "draws"),
     ast.MostLikely: lambda _: "most_likely draw",
-    ast.Decide: lambda n: words(n.rule, *maybe("ties", n.ties)),
+    ast.Decide: lambda n: words(n.rule, *maybe("ties", n.ties), *maybe("non_finite", n.non_finite)),
     ast.Reject: lambda n: "when " + f"{BREAK}or ".join(map(spell, n.conditions)),
     ast.RejectIf: _reject_if,
     ast.Calibration: lambda n: words("calibrated on", n.data, "at", n.rate, "clean rejection"),

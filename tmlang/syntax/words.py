@@ -127,7 +127,10 @@ FORMS = {
     "network": ("several outputs are written", "outputs logits: 10, distance: 1"),
     "head": ("several outputs are written", "outputs logits: 10, distance: 1"),
     "ensemble": ("an ensemble is written", "mean of probabilities over [net_a, net_b]"),
-    "decide": ("ties are settled by", "ties lowest, ties reject, ties error or ties CLASS"),
+    "decide": (
+        "ties are settled by",
+        "ties lowest, ties reject, ties error or ties CLASS; then non_finite fail, reject or error",
+    ),
     "threshold": ("a threshold is written", "threshold score >= 1 then attack else benign"),
     "draws": ("a vote is written", "majority of 10 draws ties reject"),
     "most_likely": ("the ideal vote is written", "most_likely draw"),

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from tmlang.audit.record import REJECTED
 from tmlang.backends.contract import Candidates, Job, Verdicts
+from tmlang.backends.decision import is_open, why
 from tmlang.backends.failure import Failure
 from tmlang.backends.finite import listed
 from tmlang.backends.native.arguments import whole
@@ -74,7 +74,8 @@ class Enumerate:
 
 @dataclass(frozen=True)
 class _Answer:
-    """Of one unit; ``size`` is 0 where the set was not listed. ``theta`` makes the witness, under a transform."""
+    """Of one unit; ``size`` is 0 where the set was not listed. ``witness``: an input that fails, or has
+    no decision; ``theta`` makes it, under a transform."""
 
     verdict: Literal["certified", "broken", "unknown", "error", "timeout"]
     size: int = 0
@@ -103,8 +104,9 @@ def _answer(job: Job, failure: Failure, unit: int) -> _Answer:
         if bool(fails.any()):
             one = int(at[fails][0])
             return _Answer("broken", len(x), witness=x[one], theta=theta[one])
-    if bool((decided < REJECTED).any()):
-        return _Answer("error", len(x), "the object gives no decision on some input of the set")
+    if bool(is_open(decided).any()):
+        one = int(torch.nonzero(is_open(decided))[0])
+        return _Answer("error", len(x), why(int(decided[one])), x[one], theta[one])
     return _Answer("certified", len(x))
 
 

@@ -29,6 +29,8 @@ BIAS = 0.1
 """The greatest weight of the original (alpha_max)."""
 BEYOND = 1.05
 """How far past the linearized boundary a step goes (eta)."""
+_FAR = 1e12
+"""A score that no step makes up for."""
 BACK = 0.9
 """What is kept of a failing iterate's distance (beta)."""
 
@@ -127,7 +129,7 @@ class _Run:
             labels = self.hunt.job.y[self.units]
             gap = scores.gather(1, labels[:, None]) - scores.gather(1, targets[:, None])
         (slope,) = torch.autograd.grad(gap.sum(), shown)
-        return gap.detach(), slope.reshape(x.shape)
+        return _number(gap.detach()), _number(slope.reshape(x.shape))
 
     def _nearest(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The same for the class whose linearized boundary is nearest to ``x`` without domain and mask: by the gap over
@@ -141,8 +143,8 @@ class _Run:
         ).flatten(2)
         labels = self.hunt.job.y[self.units]
         rows = torch.arange(len(labels))
-        gaps = scores.detach().gather(1, labels[:, None]) - scores.detach()
-        slopes = slopes[rows, labels][:, None] - slopes
+        gaps = _number(scores.detach().gather(1, labels[:, None]) - scores.detach())
+        slopes = _number(slopes[rows, labels][:, None] - slopes)
         dual = {"linf": 1.0, "l2": 2.0, "l1": torch.inf}[self.norm]
         away = gaps.abs() / torch.linalg.vector_norm(slopes, ord=dual, dim=2).clamp(min=1e-12)
         aim = away.scatter(1, labels[:, None], torch.inf).argmin(dim=1)
@@ -184,6 +186,11 @@ class _Run:
             return sign * torch.minimum(_level(steep, room, need), room)
         caps = room / steep.clamp(min=1e-12)
         return sign * torch.minimum(_level(steep**2, caps, need) * steep, room)
+
+
+def _number(values: Tensor) -> Tensor:
+    """0 where there is no number, and the greatest one where a class is out of reach."""
+    return torch.nan_to_num(values, nan=0.0, posinf=_FAR, neginf=-_FAR)
 
 
 def _level(slopes: Tensor, caps: Tensor, need: Tensor) -> Tensor:

@@ -48,6 +48,25 @@ def dlr(scores: Tensor, labels: Tensor, targets: Tensor | None) -> Tensor:
     return (_of(scores, targets) - _of(scores, labels)) / spread
 
 
+def _ranked(loss: Callable[[Tensor, Tensor, Tensor | None], Tensor]) -> Loss:
+    """``loss`` on what a pass showed. A class that is masked out counts as the least of the others, so that ratios stay
+    numbers; a row that is no number is the worst of all."""
+
+    def ranked(seen: Seen, labels: Tensor, targets: Tensor | None) -> Tensor:
+        scores, masked = seen.scores, seen.scores == -torch.inf
+        if bool(masked.any()):
+            least = scores.detach().masked_fill(masked, torch.inf).amin(dim=1, keepdim=True)
+            scores = torch.where(masked, least, scores)
+        return _legible(loss(scores, labels, targets))
+
+    return ranked
+
+
+def _legible(value: Tensor) -> Tensor:
+    """Numbers that can be compared: NaN is no best point."""
+    return torch.where(value.isnan(), -torch.inf, value) if bool(value.isnan().any()) else value
+
+
 _ON_SCORES = {"ce": cross_entropy, "margin": margin, "dlr": dlr}
 
 
@@ -58,10 +77,10 @@ def reject_aware(rejection_fails: bool) -> Loss:
     def loss(seen: Seen, labels: Tensor, targets: Tensor | None) -> Tensor:
         wrong = margin(seen.scores, labels, targets)
         if seen.slack is None:
-            return wrong
+            return _legible(wrong)
         if rejection_fails:
-            return torch.maximum(wrong, -seen.slack)
-        return wrong.clamp(max=0) + seen.slack.clamp(max=0)
+            return _legible(torch.maximum(wrong, -seen.slack))
+        return _legible(wrong.clamp(max=0) + seen.slack.clamp(max=0))
 
     return loss
 
@@ -76,5 +95,4 @@ def loss_of(job: Job, name: str, *, targeted: bool | None = None) -> Loss:
     if name == "reject_aware":
         rejected = job.threat.rejected
         return reject_aware(rejected is not None and rejected.kind == "fail")
-    on_scores = _ON_SCORES[name]
-    return lambda seen, labels, targets: on_scores(seen.scores, labels, targets)
+    return _ranked(_ON_SCORES[name])

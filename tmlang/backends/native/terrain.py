@@ -170,7 +170,8 @@ class Terrain:
     def ascent(self, x: Tensor, gradient: Tensor, share: Tensor | None = None) -> Tensor:
         """The steepest direction of length 1 in radii at ``x``: signs in a box, in l2 the scaled gradient of what may
         move, in l1 the signs of the greatest ``share`` (n, 1) of its entries (Tramer & Boneh 2019, section 2.2), those
-        apart that are at the edge of the box already."""
+        apart that are at the edge of the box already. A slope that is no number leads nowhere."""
+        gradient = torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)
         if self.geometry == "linf":
             return torch.sign(gradient).mul_(self.radius)
         free = gradient.masked_fill(self.region.lower == self.region.upper, 0.0)

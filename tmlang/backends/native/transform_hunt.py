@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from tmlang.audit.record import REJECTED
 from tmlang.backends.contract import Candidates, Job
 from tmlang.backends.native.hunt import Hunt
 from tmlang.backends.resampling import doubles, resample
@@ -76,9 +77,15 @@ class TransformHunt(Hunt):
         left = self.job.oracle.remaining()
         return ROWS if left is None else int(left[units].min()) // self.job.oracle.rows
 
-    def keep(self, x: Tensor, theta: Parameters, units: Tensor, fails: Tensor) -> None:
-        """Keep the first failing picture ``x`` (n, *shape) of every unit that has one in its set; the original is
-        none."""
+    def keep(self, x: Tensor, theta: Parameters, units: Tensor, decisions: Tensor) -> None:
+        """Keep the first failing picture ``x`` (n, *shape) of every unit that has one in its set, by what was decided;
+        the original is none. The door to the object knows of no parameters, so it is told of pictures that have no
+        decision."""
+        lost = decisions < REJECTED
+        if self.job.oracle.undecided is not None and bool(lost.any()):
+            among = torch.from_numpy(self.transform.among(theta[lost.numpy()]))
+            self.job.oracle.undecided.note(x[lost], units[lost], among)
+        fails = self.failure.rows(units)(decisions, x)
         moved = (x != self.job.x[units]).flatten(1).any(dim=1)
         at = torch.nonzero(fails & moved & ~self.failed[units]).flatten()
         rows = at[self.held(x[at], units[at])].numpy()
@@ -111,7 +118,7 @@ def walk(hunt: TransformHunt, points: Parameters) -> None:
         held = hunt.held(x, of)
         if bool(held.any()):
             x, theta, of = x[held], theta[held.numpy()], of[held]
-            hunt.keep(x, theta, of, hunt.failure.rows(of)(hunt.job.oracle.decisions(x, of), x))
+            hunt.keep(x, theta, of, hunt.job.oracle.decisions(x, of))
         start += together
 
 

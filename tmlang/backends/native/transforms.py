@@ -95,8 +95,8 @@ def _climb(hunt: TransformHunt, units: Tensor, loss: Loss, draw: int) -> None:
     for k in range(steps + 1):
         share, theta = _drawn_back(hunt, units, share)
         x, leaf = shown(hunt, theta, units)
-        seen, fails = hunt.see(x, units)
-        hunt.keep(x.detach(), theta, units, fails)
+        seen, _ = hunt.see(x, units)
+        hunt.keep(x.detach(), theta, units, seen.decisions)
         going = torch.nonzero(hunt.going(units)).flatten()
         value = loss(seen, job.y[units], None if job.target is None else job.target[units])
         begun = value.detach() if begun is None else begun

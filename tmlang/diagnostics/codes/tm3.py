@@ -20,4 +20,5 @@ RULES = (
     Rule("TM315", "a threshold needs one score and two classes"),
     Rule("TM316", "the layout of the picture does not fit"),
     Rule("TM317", "the network is not fully given"),
+    Rule("TM318", "what scores that are not finite count as is no such word"),
 )

@@ -169,10 +169,11 @@ class MostLikely(Node):
 @dataclass(frozen=True, slots=True)
 class Decide(Node):
     """``rule`` spans the rule alone (``majority of 10 draws``); ``ties`` is ``lowest``, ``reject``, ``error`` or a
-    class."""
+    class; ``non_finite`` is ``fail``, ``reject`` or ``error``."""
 
     rule: Extreme | Threshold | Draws | MostLikely
     ties: Name | Number | None = None
+    non_finite: Name | None = None
 
 
 @dataclass(frozen=True, slots=True)
