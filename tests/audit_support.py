@@ -14,7 +14,7 @@ import pytest
 
 from tmlang.audit.bundle import CRATE, Bundle
 from tmlang.audit.claims import judge_plan
-from tmlang.audit.record import Record
+from tmlang.audit.record import UNDECIDED, Record
 from tmlang.audit.summary import summary
 from tmlang.audit.tally import tally_plan
 from tmlang.diagnostics.stop import Stop
@@ -86,12 +86,13 @@ class Rows:
     def clean(self, unit: str, status: str = "cc", label: int = 0, **changes: Any) -> Rows:
         decision = {"cc": label, "cw": label + 1, "cr": -1, "cu": None}[status]
         row = Record(self.name, "clean", unit, unit.split("->")[0], label, status, decision, "none")  # type: ignore[arg-type]
+        row = replace(row, message=UNDECIDED["raised"] if status == "cu" else None)
         self._clean[unit] = replace(row, **changes)
         self.all.append(self._clean[unit])
         return self
 
     def _row(self, unit: str, stage: str, changes: dict[str, Any]) -> Rows:
-        base = replace(self._clean[unit], stage=stage, within_scope=None, label_reviewed=None)
+        base = replace(self._clean[unit], stage=stage, within_scope=None, label_reviewed=None, message=None)
         self.all.append(replace(base, **changes))
         return self
 
@@ -106,6 +107,7 @@ class Rows:
             facts |= {"rejected": True, "decision": -1}
         elif outcome == "valid":
             facts = {"status": "valid", "within_scope": True, "within_access": True, "observed_failure": False}
+            facts |= {"decision": self._clean[unit].label}
         elif outcome == "invalid":
             facts = {"status": "invalid", "within_scope": False, "rule": "linf"}
         else:

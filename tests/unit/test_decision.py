@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from tmlang.backends.decision import NO_DECISION, Decision, compare, exact_edge
+from tmlang.audit.record import REJECTED
+from tmlang.backends.decision import NON_FINITE, NON_FINITE_FAILS, TIED, Decision, compare, exact_edge
 from tmlang.backends.deployed import Deployed
 from tmlang.meaning.models import Decide, Network, RejectWhen
 
@@ -25,14 +26,51 @@ def decided(rows: list[list[float]], rule: Decide, **changes: Any) -> list[int]:
     return Decision(spec)(torch.tensor(rows)).tolist()
 
 
-@pytest.mark.parametrize(("ties", "expected"), [("lowest", 1), ("reject", -1), ("error", NO_DECISION), ("3", 3)])
+@pytest.mark.parametrize(("ties", "expected"), [("lowest", 1), ("reject", -1), ("error", TIED), ("3", 3)])
 def test_ties_are_part_of_the_contract(ties: str, expected: int) -> None:
     assert decided([[0, 5, 5, 1], [0, 1, 2, 3]], Decide("argmax", ties)) == [expected, 3]
 
 
-def test_outputs_that_are_not_finite_are_no_decision() -> None:
-    rows = [[nan, 1.0], [inf, 1.0], [1.0, -inf], [nan, nan], [2.0, 1.0]]
-    assert decided(rows, Decide("argmax", "lowest")) == [NO_DECISION] * 4 + [0]
+def least(negated: list[list[float]], rule: Any) -> list[int]:
+    """What ``argmin`` decides of the negated scores."""
+    spec = model(3, decide=Decide("argmin", "lowest", non_finite=rule))
+    return Decision(spec)(Deployed(spec, unit_box(3), nn.Flatten(), lambda _: b"")(-torch.tensor(negated))).tolist()
+
+
+UNFIT: dict[str, int] = {"error": NON_FINITE, "fail": NON_FINITE_FAILS, "reject": REJECTED}
+
+
+@pytest.mark.parametrize("rule", UNFIT)
+def test_scores_that_decide_nothing_are_what_the_rule_says(rule: Any) -> None:
+    """NaN anywhere, plus infinity, and no finite greatest; a class that is masked out is decided like any other."""
+    rows = [[nan, 1.0, 0.0], [1.0, nan, 0.0], [inf, 1.0, 0.0], [-inf, -inf, -inf], [nan, -inf, 1.0]]
+    unfit = [UNFIT[rule]] * len(rows)
+    assert decided(rows, Decide("argmax", "lowest", non_finite=rule)) == unfit
+    assert least(rows, rule) == unfit
+    legal = [[1.0, -inf, 0.0], [-inf, 0.0, 2.0], [-3.0, -inf, -inf]]
+    assert decided(legal, Decide("argmax", "lowest", non_finite=rule)) == [0, 2, 0]
+    assert least(legal, rule) == [0, 2, 0]
+    draws = torch.tensor([[row] for row in (rows[0], legal[0], legal[0])])
+    for how in ("majority", "mean"):
+        spec = model(3, decide=Decide(how, "lowest", draws=3, non_finite=rule))
+        assert Decision(spec)(draws).item() == UNFIT[rule]
+        assert Decision(spec)(draws[1:].repeat(2, 1, 1)[:3]).item() == 0
+
+
+def test_a_threshold_has_one_score_and_no_mask() -> None:
+    spec = model(2, decide=Decide("threshold", op=">=", value=F(1, 2), positive="1", negative="0"))
+    made = Deployed(spec, unit_box(1), nn.Flatten(), lambda _: b"")
+    raw = torch.tensor([[0.0], [1.0], [nan], [inf], [-inf]])
+    assert Decision(spec)(made(raw)).tolist() == [0, 1, *[NON_FINITE] * 3]
+
+
+def test_a_head_that_a_rejection_reads_is_a_number() -> None:
+    """An infinite distance is a distance; NaN is none. A head that nothing reads may be anything."""
+    network = Network("torch", outputs=(("logits", 2), ("distance", 1), ("other", 1)))
+    when = (RejectWhen("distance", ">", F(1)),)
+    rows = [[2.0, 1.0, nan, 0.0], [2.0, 1.0, inf, 0.0], [2.0, 1.0, -inf, nan], [2.0, 1.0, 0.0, nan]]
+    kept = {"classes": 2, "network": network, "reject": when}
+    assert decided(rows, Decide("argmax", "lowest"), **kept) == [NON_FINITE, -1, 0, 0]
 
 
 @given(st.floats(-10, 10, width=32), st.fractions(-5, 5, max_denominator=1000))
@@ -81,7 +119,7 @@ def test_majority_counts_votes_and_agreement_exactly() -> None:
     assert unbroken(votes(0, 0, 1, 1)).item() == 2
     broken = votes(0, 0, 0, 1)
     broken[3] = nan
-    assert Decision(model(3, decide=Decide("majority", "lowest", draws=4)))(broken).item() == NO_DECISION
+    assert Decision(model(3, decide=Decide("majority", "lowest", draws=4)))(broken).item() == NON_FINITE
 
 
 def test_a_tied_draw_votes_for_nobody() -> None:

@@ -250,8 +250,8 @@ def test_steps_decisions_and_draws():
         random=Randomness("seeded", 7, "the service does so"),
     )
     assert (
-        "applies `normalize` and a linear network and decides by the majority of 10 draws (a rejection on ties)"
-        in (words["attacked object"])
+        "applies `normalize` and a linear network and decides by the majority of 10 draws (a rejection on "
+        "ties, no decision where the scores are not finite)" in (words["attacked object"])
     )
     assert "fixed by the seed 7, because the service does so" in words["attacked object"]
     assert "Distances are measured in `px`, before any step of the object." in words["allowed inputs"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from tmlang.audit.record import CLEAN_STAGE, UNDECIDED, Record
+from tmlang.audit.record import CLEAN_STAGE, UNDECIDED, Record, reason
 from tmlang.audit.units import stage_label
 from tmlang.meaning.threats import Goal
 from tmlang.plan.ir import EvaluationPlan
@@ -28,5 +28,5 @@ def met(evaluation: EvaluationPlan, goal: Goal, records: Iterable[Record]) -> Re
 
 def _counted(goal: Goal, rows: Sequence[Record]) -> Reasons:
     joined = goal.kind == "each" and goal.each != "apart"
-    found = Counter(message for message, _ in {(r.message, r.example if joined else r.unit) for r in rows})
+    found = Counter(message for message, _ in {(reason(r.message), r.example if joined else r.unit) for r in rows})
     return tuple((text, found[text]) for text in UNDECIDED.values() if found[text])

@@ -34,9 +34,9 @@ says why (:data:`UNDECIDED`)."""
 
 UNDECIDED: dict[str, str] = {
     "unclear": "the draws are too close to name a class",
-    "tied": "no decision: the scores tie, and `ties error` decides nothing",
+    "tied": "no decision: the scores tie, and ties are an error",
     "non_finite": "no decision: a score that decides is not finite",
-    "non_finite_fails": "no class: a score that decides is not finite, which fails (`non_finite fail`)",
+    "non_finite_fails": "no class: a score that decides is not finite, which fails for every label",
     "raised": "no decision: the object raises an exception",
     "unstable": "no decision: the replays disagree",
 }
@@ -125,3 +125,8 @@ class Record:
     input."""
     severity: int | None = None
     """How strongly, from 1 on; beside ``corruption``."""
+
+
+def reason(message: str | None) -> str | None:
+    """Which of :data:`UNDECIDED` a message tells, whatever a prover adds behind it; ``None`` for another message."""
+    return next((text for text in UNDECIDED.values() if (message or "").partition("; ")[0] == text), None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tmlang.audit.record import UNDECIDED, Record
+from tmlang.audit.record import UNDECIDED, Record, reason
 
 Json = Mapping[str, Any]
 UNFIT = UNDECIDED["non_finite_fails"]
@@ -21,9 +21,9 @@ PLAIN = {"non_finite": "error", "ties": "lowest"}
 def undecided_faults(evaluation: Json, decide: Json, row: Record) -> Iterator[str]:
     """What is wrong with a row that has no decision, or tells of one beside the reason why there is none."""
     clean = row.stage.removeprefix(evaluation["name"] + "/") == "clean"
-    told = row.message
+    told = reason(row.message)
     if row.decision is not None:
-        if told in UNDECIDED.values():
+        if told is not None:
             yield f"decision {row.decision}, and the message says: {told}"
         return
     if told == UNDECIDED["non_finite"] and decide["non_finite"] != "error":
@@ -41,7 +41,7 @@ def undecided_faults(evaluation: Json, decide: Json, row: Record) -> Iterator[st
 
 
 def _clean_faults(row: Record) -> Iterator[str]:
-    if row.message not in UNDECIDED.values():
+    if reason(row.message) is None:
         yield f"a clean decision is unknown, and `{row.message}` does not say why"
     elif (row.message == UNFIT) != (row.clean == "cw"):
         yield f"before any change: {row.message}, and it is called {row.clean}"

@@ -15,7 +15,7 @@ import torch
 
 from tmlang.audit.bundle import Bundle
 from tmlang.audit.identity import checked_run
-from tmlang.audit.record import CLEAN_STAGE, UNDECIDED, Record
+from tmlang.audit.record import CLEAN_STAGE, Record, reason
 from tmlang.audit.remeasure import as_values
 from tmlang.backends.decision import why
 from tmlang.diagnostics.stop import Stop
@@ -39,9 +39,9 @@ class Again:
 
     @property
     def agrees(self) -> bool:
-        if self.row.decision is not None or self.row.message not in UNDECIDED.values():
+        if self.row.decision is not None:
             return self.decision == self.row.decision
-        return why(self.decision) == self.row.message
+        return why(self.decision) == reason(self.row.message)
 
 
 @dataclass
@@ -171,7 +171,7 @@ def _data_faults(arena: Arena, rows: Sequence[Record]) -> Iterator[str]:
             yield f"{unit.id}: recorded with label {row.label} and target {row.target}, and the data says {unit.label}"
         if row.clean != unit.clean:
             yield f"{unit.id}: recorded as {row.clean} before any change, and the model makes it {unit.clean}"
-        if row.clean_decision is None and row.message in UNDECIDED.values() and row.message != why(unit.decision):
+        if row.clean_decision is None and reason(row.message) != why(unit.decision):
             yield f"{unit.id}: recorded before any change: {row.message}; and now: {why(unit.decision) or 'decided'}"
         if not _alike(row.margin, unit.margin):
             yield f"{unit.id}: recorded with the margin {row.margin} before any change, and it is {unit.margin}"
