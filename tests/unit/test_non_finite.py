@@ -1,9 +1,9 @@
 """Networks that answer NaN or an infinity: what that counts as, in rows, numbers, claims and audits.
 
 The numbers are worked by hand. Four originals, the corners of the unit square, all decided rightly; every other input
-of their sets gives no number. So under ``error`` each is unfinished ([0, 100] % survive, none is covered), under ``fail``
-and under ``reject`` with ``rejected: fail`` each is broken (0 %), and under ``rejected: denied`` each is denied and
-none broken.
+of their sets gives no number. So under ``error`` each is unfinished ([0, 100] % survive, none is covered), under
+``fail``, and under ``reject`` with ``rejected: fail``, each is broken (0 %), and under ``rejected: denied`` each is
+denied and none broken.
 """
 
 from __future__ import annotations
