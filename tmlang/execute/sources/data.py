@@ -10,14 +10,17 @@ import numpy as np
 
 from tmlang.audit.record import CorruptionCell
 from tmlang.backends.domain import Domain
+from tmlang.base.exact import exact_decimal, round_down, round_nearest, round_up
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.diagnostics.suggest import did_you_mean
 from tmlang.execute.sources.files import Files
 from tmlang.execute.sources.prepare import prepared
 from tmlang.execute.sources.published import Stacked
 from tmlang.execute.sources.readers import Label, Table, csv_rows, read_table
+from tmlang.meaning.held import stored_as
 from tmlang.meaning.models import Data, Take
-from tmlang.meaning.spaces import Space
+from tmlang.meaning.spaces import Cell, Space
+from tmlang.plan.written import number
 
 UNUSABLE = -1
 """The label of a row that has none."""
@@ -239,7 +242,9 @@ def _outside(
         f"id {loaded.ids[row]} has {flat[row, column]:.9g} at {where}; {space.name} allows {allowed} there",
         f"{rows} of {len(flat)} originals are outside",
     ]
-    guess = _guess(flat[:, same], float(cell.low), float(cell.high), cell.step)
+    rounded = _rounded(float(flat[row, column]), cell, space, where)
+    notes += rounded[:1]
+    guess = rounded[1] if rounded else _guess(flat[:, same], float(cell.low), float(cell.high), cell.step)
     return stop(
         "TM720",
         f"the data of {data.name} does not lie in {space.name}",
@@ -249,8 +254,26 @@ def _outside(
     )
 
 
+def _rounded(value: float, cell: Cell, space: Space, where: str) -> list[str]:
+    """A note and a help where a value misses a bound by rounding alone: it is what the bound is stored as."""
+    dtype = stored_as(space)
+    if cell.step is not None or not np.isfinite(value):
+        return []
+    for end, least, word in ((cell.low, True, "least"), (cell.high, False, "greatest")):
+        beyond = Fraction(value) < end if least else Fraction(value) > end
+        if beyond and value == round_nearest(end, dtype):
+            inside = round_up(end, dtype) if least else round_down(end, dtype)
+            written = exact_decimal(Fraction(value))
+            return [
+                f"no {dtype} is {_show(end)}: the {word} of them in the range is {inside:.17g}, and {value:.17g}, which "
+                f"{_show(end)} is stored as, lies outside",
+                f"write {written} as the {'lower' if least else 'upper'} end of {where}: it holds the data",
+            ]
+    return []
+
+
 def _show(q: Fraction | None) -> str:
-    return str(q)
+    return "" if q is None else number(q)
 
 
 def _guess(values: np.ndarray, low: float, high: float, step: Fraction | None) -> str | None:
