@@ -68,7 +68,7 @@ def test_the_neighbours_of_a_tenth(dtype: str, negative: bool) -> None:
 PLACES = [
     ("space s: tensor(4) of real[{lo}, {hi}] stored as {dtype}\n", "[{lo}, {hi}]"),
     (
-        "space s: tensor(3, 4, 4) of real[(0, {lo}, 0), (1, {hi}, 1)] stored as {dtype}\n",
+        "space s: tensor(3, 4, 4) of real[(0, {lo}, 0), (1, {hi}, 1)] stored as {dtype} order rgb\n",
         "[(0, {lo}, 0), (1, {hi}, 1)]",
     ),
     ("space s: tensor(2) of real[({lo}, 0), ({hi}, 1)] stored as {dtype}\n", "[({lo}, 0), ({hi}, 1)]"),

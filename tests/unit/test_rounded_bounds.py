@@ -34,7 +34,7 @@ evaluate e of t {{ attack: p = native.pgd() seed: 0 }}
 claim "c": survival(e) <= 50 %
 """
 CASES = [
-    # 0.7 * 2**24 = 11744051.2, so the nearest float32 lies below 0.7; 0.1 lies below its own (TENTH in test_empty_sets).
+    # 0.7 * 2**24 = 11744051.2, so the nearest float32 lies below 0.7; that of 0.1 lies above (see test_empty_sets).
     ("float32", "0.7", "0.75", "0.7", "lower"),
     ("float32", "0", "0.1", "0.1", "upper"),
     ("float16", "0.1", "0.5", "0.1", "lower"),

@@ -102,7 +102,7 @@ def test_every_clause_word_may_be_a_feature_and_an_argument() -> None:
     from tmlang.syntax.parser import table
 
     words = sorted(word[:-1] for word in table().clause_words)
-    assert len(words) == 38
+    assert len(words) == 39
     members = " ".join(f"{word}: real[0, 1]" for word in words)
     space = only(f"space s {{ {members} }} stored as float32")
     assert isinstance(space, ast.Space)

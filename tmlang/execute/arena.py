@@ -19,6 +19,7 @@ from tmlang.diagnostics.model import Diagnostic, has_errors
 from tmlang.diagnostics.stop import stop
 from tmlang.execute.confirm import Confirmation, Confirmed
 from tmlang.execute.fitting import Fitting, fitting
+from tmlang.execute.measured_units import probe_sizes, probe_units
 from tmlang.execute.probes import probe_all, probe_range
 from tmlang.execute.properties import asserted, make_box, probed_model
 from tmlang.execute.rows import clean_row
@@ -138,6 +139,9 @@ def make_arena(evaluation: EvaluationPlan, world: World) -> tuple[Arena | None, 
     if has_errors(found):
         return None, found
     space = world.plan.space(attacked.model.space)
+    found = [*found, *probe_units(threat, world.plan.data_set(threat.data), space, attacked.model, data.x)]
+    if has_errors(found):
+        return None, found
     sets = ThreatSet.build(space, laid(threat), data.x, ids=data.ids, mask=world.mask(threat, data.rows, data.total))
     confirmation = _confirmation(evaluation, threat, attacked, data, sets.domain)
     vote = Vote.of(attacked.evaluator, evaluation)
@@ -196,7 +200,7 @@ def _confirmation(
 def _probed(threat: Threat, attacked: Attacked, data: LoadedData, world: World, gradients: bool) -> list[Diagnostic]:
     originals, declared = torch.from_numpy(data.x), world.plan.data_set(threat.data)
     world.settle(attacked, originals)
-    found = probe_range(declared, world.plan.space(declared.space), data.x)
+    found = probe_range(declared, world.plan.space(declared.space), data.x) + probe_sizes(declared, data.raw)
     labels = torch.from_numpy(data.labels)
     return found + probe_all(attacked.model, attacked.evaluator, originals, labels, gradients=gradients)
 

@@ -211,6 +211,8 @@ class Threat:
     nature: Nature | None = None
     assumptions: tuple[Assumption, ...] = ()
     minimize_metric: str | None = None
+    units: str | None = None
+    """Why distances are in units that somebody outside would recognize, where that was written."""
     doc: str = ""
     origin: Span = field(default=NOWHERE, compare=False)
 

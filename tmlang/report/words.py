@@ -103,6 +103,8 @@ def _threat(threat: Threat, model: Model, space: Space, data: Data) -> Iterator[
         yield Sentence("counted when", _success(threat.success))
     yield Sentence("attacker knows", _access(threat.access))
     yield Sentence("counted over", _base(threat))
+    if threat.units is not None:
+        yield Sentence("units", f"Distances are in external units, the spec says: “{threat.units}”.")
     for assumption in threat.assumptions:
         yield Sentence("assumed", _assumption(assumption))
 

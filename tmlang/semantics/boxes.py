@@ -33,6 +33,10 @@ def per(world: World, env: Env, node: ast.Ball, part: Mutable | None, written: V
     if not any(r for _, r in entries):
         world.report("TM202", "all radii are zero: only the original is left", node.radius)
         return None
+    if per == "channel" and space.order is None and len(entries) == 3 and len({r for _, r in entries}) > 1:
+        help = "write order rgb (or bgr) behind the space"
+        text = f"the channels of {space.name} have radii of their own, and nothing says in which order they come"
+        world.report("TM321", text, node.radius, help=help)
     missing = _unbounded(space, part, entries) if per == "feature" else None
     if missing:
         help = f"add {missing}: a radius, or leave it out of mutable:"

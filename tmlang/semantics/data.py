@@ -29,13 +29,15 @@ NEEDED = {
 @dataclass(frozen=True, slots=True)
 class KnownData:
     """Checked data; ``classes`` is the number of classes where the reader fixes it, ``exact`` the number of examples
-    where the spec alone shows it."""
+    where the spec alone shows it. ``standardized``: the ``normalize`` of ``prepare:`` that nothing behind it takes
+    back."""
 
     meaning: Data
     space: Space
     classes: int | None
     exact: int | None
     labels: tuple[ast.Name | ast.Number, ...]
+    standardized: Step | None = None
 
 
 def data(world: World, env: Env, name: ast.Name) -> KnownData | None:
@@ -60,8 +62,9 @@ def _data(world: World, entry: Entry) -> KnownData | None:
     undone = _undo(world, env, node, where)
     takes = [_take(world, env, cast(ast.Take, c.value)) for c in node.all("take")]
     truth = _truth(world, env, cast(ast.Truth, found["truth"].value)) if "truth" in found else None
+    lands = True
     if prepared is not None and where is not None and read is not None and not undone:
-        _lands_in(world, node, where, prepared[1], found)
+        lands = _lands_in(world, node, where, prepared[1], found)
     if not complete or where is None or read is None or prepared is None or undone is None or truth is None:
         return None
     if None in takes:
@@ -83,7 +86,14 @@ def _data(world: World, entry: Entry) -> KnownData | None:
     )
     labels = tuple(t.label for c in node.all("take") if (t := cast(ast.Take, c.value)).label is not None)
     exact = kept[0].count if len(kept) == 1 and kept[0].kind in ("first", "sample") else None
-    return KnownData(made, where, read[1].classes, exact, labels)
+    standardized = _standardized(*prepared) if lands else None
+    return KnownData(made, where, read[1].classes, exact, labels, standardized)
+
+
+def _standardized(steps_: tuple[Step, ...], at: Flow) -> Step | None:
+    """The last ``normalize`` of ``prepare:``, where its numbers are what is handed over."""
+    found = [s for s in steps_ if s.name == "normalize"]
+    return found[-1] if found and at.normalized is not None else None
 
 
 def _read(world: World, env: Env, call: ast.Call) -> tuple[Call, ReaderRow, Artifact] | None:
@@ -169,15 +179,16 @@ def _undo(world: World, env: Env, node: ast.Data, where: Space | None) -> tuple[
     return tuple(made)
 
 
-def _lands_in(world: World, node: ast.Data, where: Space, at: Flow, found: dict[str, ast.Clause]) -> None:
-    """What ``prepare:`` hands over lies in the space, as far as both are known."""
+def _lands_in(world: World, node: ast.Data, where: Space, at: Flow, found: dict[str, ast.Clause]) -> bool:
+    """What ``prepare:`` hands over lies in the space, as far as both are known. Whether it is not standardized in a
+    space that cannot hold such numbers."""
     place = found["prepare"].word if "prepare" in found else node.space
     if at.normalized is not None:
         help = "the attacker hands in pictures, not standardized numbers: make it a step: of the model"
         message = f"what prepare: hands over is standardized, and {where.name} is not"
         if _outside(where, at) or (at.ranges is None and all(c.low >= 0 for c in where.cells)):
             world.report("TM707", message, at.normalized, help=help)
-            return
+            return False
     if at.ranges is not None and _outside(where, at):
         low, high = min(a for a, _ in at.ranges), max(b for _, b in at.ranges)
         box = f"[{show(where.cells[0].low)}, {show(where.cells[0].high)}]"
@@ -198,6 +209,7 @@ def _lands_in(world: World, node: ast.Data, where: Space, at: Flow, found: dict[
     if at.order and where.order and at.order != where.order:
         message = f"the examples come as {at.order}, and {where.name} is {where.order}"
         world.report("TM306", message, place, help=f"add channels({where.order}) to prepare:")
+    return True
 
 
 def _outside(where: Space, at: Flow) -> bool:

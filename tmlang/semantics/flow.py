@@ -195,7 +195,20 @@ def _plausible(world: World, flow: Flow, mean: tuple[Fraction, ...], w: Written)
 
 
 def _in_order(world: World, flow: Flow, mean: tuple[Fraction, ...], w: Written) -> None:
-    """Well-known means in the other order than the picture's channels."""
+    """Well-known means in the other order than the picture's channels, or channels whose order nobody knows."""
+    if (
+        flow.order is None
+        and flow.shape is not None
+        and len(flow.shape) == 3
+        and flow.width == 3
+        and len(set(mean)) > 1
+    ):
+        world.report(
+            "TM321",
+            f"the channels of {flow.owner} have means of their own here, and nothing says in which order they come",
+            w.nodes["mean"],
+            help="write order rgb (or bgr) behind the space",
+        )
     known = [tuple(map(Fraction, m)) for m in RGB_MEANS]
     written = "rgb" if mean in known else "bgr" if mean[::-1] in known else None
     if written and flow.order and written != flow.order:
@@ -262,6 +275,8 @@ def _sized(world: World, flow: Flow, w: Written, grow: bool) -> Flow:
     if not grow and any(o + n > d for o, n, d in zip(offset, new, old, strict=True)):
         world.report("TM308", f"{new[0]} by {new[1]} does not fit into {old[0]} by {old[1]}", w.call)
         return flow
+    if new == old:
+        world.report("TM320", f"{new[0]} by {new[1]} is the size that the picture has already", w.call)
     new.insert(flow.axis, flow.shape[flow.axis])
     return replace(flow, shape=tuple(new))
 

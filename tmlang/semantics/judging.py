@@ -156,6 +156,14 @@ def _enough(
     return False
 
 
+def external(world: World, node: ast.ExternalUnits) -> str | None:
+    """The reason why distances are in units from outside."""
+    reason = node.reason.value.strip()
+    if not reason:
+        world.report("TM221", "a reason is needed here: who hands in these numbers, and in which unit", node.reason)
+    return reason or None
+
+
 def assumption(world: World, env: Env, node: ast.Assume) -> Assumption | None:
     """What the threat takes for granted, with its evidence or the state of its review."""
     if node.kind == "evidence":

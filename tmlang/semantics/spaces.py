@@ -276,6 +276,10 @@ def _modified(world: World, env: Env, node: ast.Space, draft: _Draft) -> Space:
         message = f"{node.name.text} does not say stored as: which of its numbers a machine can hand over"
         world.report("TM229", message, node.name, help="stored as float32 (or float64, float16) behind the space")
     made = draft.build()
+    if made.layout == "channel" and made.order is None and len(cells) == 3 and len(set(cells)) > 1:
+        text = f"the channels of {node.name.text} have ranges of their own, and nothing says in which order they come"
+        help = "write order rgb (or bgr) behind the space"
+        world.report("TM321", text, cast(ast.TensorBody, node.body).cell, help=help)
     emptiness.check_space(world, node, made)
     return made
 

@@ -13,7 +13,7 @@ from tmlang.meaning.threats import (
     Threat,
     transforms,
 )
-from tmlang.semantics import access, allowed, clauses, data, judging, models, mutable, nature
+from tmlang.semantics import access, allowed, clauses, data, judging, models, mutable, nature, normalized
 from tmlang.semantics.clauses import read
 from tmlang.semantics.data import KnownData
 from tmlang.semantics.models import KnownModel
@@ -58,6 +58,8 @@ def _threat(world: World, entry: Entry, env: Env, name: str) -> KnownSubject | N
     made = parts.threat(name, world) if complete and known and examples else None
     if made is None or known is None:
         return None
+    if examples is not None and isinstance(made, Threat):
+        normalized.check(world, node, made, known, examples)
     names = tuple(allowed.branches(cast(ast.Allowed, found["allow"].value))) if "allow" in found else ()
     return KnownSubject(made, known, examples, names)
 
@@ -133,6 +135,7 @@ class _Parts:
         self.nature = read(found, "nature", lambda v: self._nature(world, env, v))
         self.success = read(found, "success", lambda v: judging.success(world, env, v, self.nature, units))
         self.fitted = read(found, "perturbation", lambda v: self._fitted(world, env, v))
+        self.units = read(found, "units", lambda v: judging.external(world, v))
         self.assumptions = [judging.assumption(world, env, cast(ast.Assume, c.value)) for c in node.all("assume")]
 
     def _nature(self, world: World, env: Env, node: ast.Nature) -> Nature | None:
@@ -186,6 +189,7 @@ class _Parts:
             self.nature,
             tuple(cast("list[Assumption]", self.assumptions)),
             self.minimize[2] if self.minimize else None,
+            self.units,
             doc(self.node),
             self.node.name.span,
         )

@@ -58,6 +58,7 @@ _NODES: dict[str, Callable[..., Any]] = {
     "error_probability": ast.ErrorProbability,
     "single_draw": ast.SingleDraw,
     "assume": ast.Assume,
+    "units": ast.ExternalUnits,
     "interval": ast.Interval,
     "stage": ast.Stage,
     "stop_after": ast.StopAfter,

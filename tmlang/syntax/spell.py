@@ -246,6 +246,7 @@ _SPELL: dict[type, Callable[[Any], str]] = {
     ast.ErrorProbability: _success,
     ast.SingleDraw: lambda n: words("single draw judged on", n.draws, "fresh draws"),
     ast.Assume: _assume,
+    ast.ExternalUnits: lambda n: words("external because", n.reason),
     ast.Given: lambda n: commas(n.comparisons),
     ast.Interval: lambda n: words(n.method, "at", n.confidence),
     # evaluations and claims

@@ -14,6 +14,7 @@ threat linf8 on victim over test {
   goal:          untargeted
   access:        white_box
   clean_errors:  fail
+  units:         external because "the sensor gives these numbers, channel by channel"
 }
 
 evaluate aa of linf8 {

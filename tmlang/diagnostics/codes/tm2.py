@@ -33,4 +33,7 @@ RULES = (
     Rule("TM229", "a space of real numbers does not say how they are stored"),
     Rule("TM230", "a space holds no input"),
     Rule("TM231", "a property speaks of no input", "warning"),
+    Rule("TM232", "a radius in standardized numbers"),
+    Rule("TM233", "a radius in what look like standardized numbers", "warning"),
+    Rule("TM234", "a radius of [0, 1] in a space of [-1, 1]", "warning"),
 )

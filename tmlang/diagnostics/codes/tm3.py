@@ -21,4 +21,6 @@ RULES = (
     Rule("TM316", "the layout of the picture does not fit"),
     Rule("TM317", "the network is not fully given"),
     Rule("TM318", "what scores that are not finite count as is no such word"),
+    Rule("TM320", "a step gives a picture the size that it has", "warning"),
+    Rule("TM321", "the order of three channels is not said", "warning"),
 )

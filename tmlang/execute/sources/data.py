@@ -14,7 +14,7 @@ from tmlang.base.exact import exact_decimal, round_down, round_nearest, round_up
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.diagnostics.suggest import did_you_mean
 from tmlang.execute.sources.files import Files
-from tmlang.execute.sources.prepare import prepared
+from tmlang.execute.sources.prepare import picture_shape, prepared
 from tmlang.execute.sources.published import Stacked
 from tmlang.execute.sources.readers import Label, Table, csv_rows, read_table
 from tmlang.meaning.held import stored_as
@@ -22,6 +22,8 @@ from tmlang.meaning.models import Data, Take
 from tmlang.meaning.spaces import Cell, Space
 from tmlang.plan.written import number
 
+PICTURES = 32
+"""Files whose sizes are looked at."""
 UNUSABLE = -1
 """The label of a row that has none."""
 
@@ -34,6 +36,7 @@ class LoadedData:
     """The selected rows in order: ``ids``, ``x`` (N, *shape) in the space's dtype, ``labels`` (N,) int64 with
     :data:`UNUSABLE`, ``reviewed`` (N,) bool (``truth: reviewed``), ``columns`` of a goal, ``rows`` (N,) where they
     stand among the ``total`` rows of the file. ``corruptions``: corruption and severity of each row of a corrupted set.
+    ``raw``: the shape of a row before ``prepare:``, where all have one.
     """
 
     ids: tuple[str, ...]
@@ -44,6 +47,7 @@ class LoadedData:
     rows: np.ndarray
     total: int
     corruptions: tuple[CorruptionCell, ...] = ()
+    raw: tuple[int, ...] | None = None
 
 
 def load_data(
@@ -204,7 +208,17 @@ class _Selection:
             rows=rows,
             total=len(self.ids),
             corruptions=tuple(self.table.cells[i] for i in rows) if self.table.cells else (),
+            raw=self._raw(),
         )
+
+    def _raw(self) -> tuple[int, ...] | None:
+        inputs = self.table.inputs
+        if isinstance(inputs, np.ndarray):
+            return inputs.shape[1:]
+        if isinstance(inputs, Stacked):
+            return None
+        shapes = {picture_shape(inputs[i]) for i in self.rows[:PICTURES]}
+        return shapes.pop() if len(shapes) == 1 else None
 
 
 def _written(take: Take) -> str:
@@ -265,8 +279,8 @@ def _rounded(value: float, cell: Cell, space: Space, where: str) -> list[str]:
             inside = round_up(end, dtype) if least else round_down(end, dtype)
             written = exact_decimal(Fraction(value))
             return [
-                f"no {dtype} is {_show(end)}: the {word} of them in the range is {inside:.17g}, and {value:.17g}, which "
-                f"{_show(end)} is stored as, lies outside",
+                f"no {dtype} is {_show(end)}: the {word} of them in the range is {inside:.17g}, and {value:.17g}, "
+                f"which {_show(end)} is stored as, lies outside",
                 f"write {written} as the {'lower' if least else 'upper'} end of {where}: it holds the data",
             ]
     return []

@@ -112,6 +112,17 @@ def _snapped(values: np.ndarray, space: Space) -> np.ndarray:
 # --- pictures -----------------------------------------------------------------------------------------------------
 
 
+def picture_shape(place: Path) -> tuple[int, ...] | None:
+    """Height and width of a picture, by its head alone; ``None`` where it is none."""
+    from PIL import Image
+
+    try:
+        with Image.open(place) as opened:
+            return opened.height, opened.width
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        return None
+
+
 def _picture(place: Path, steps: Sequence[Step], space: Space, data: Data) -> np.ndarray:
     """One picture as (h, w, c) bytes, with the steps that Pillow does."""
     from PIL import Image

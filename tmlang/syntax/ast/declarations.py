@@ -26,6 +26,7 @@ from tmlang.syntax.ast.threats import (
     Allowed,
     Assume,
     ErrorProbability,
+    ExternalUnits,
     Given,
     Goal,
     Interval,
@@ -74,16 +75,16 @@ ClauseValue = Union[
     Step, Network, Ensemble, Decide, Reject, Random,
     Call, Prepare, Take, Truth, String,
     Allowed, Minimize, Mutable, Perturbation, Nature, Goal, Access, Name, Rejected, ErrorProbability, SingleDraw,
-    Assume, Given, Condition, Interval,
+    Assume, ExternalUnits, Given, Condition, Interval,
     Stage, Value, StopAfter, Curve, Figures,
 ]  # fmt: skip
 """By clause word: ``step undo`` Step · ``network`` Network · ``ensemble`` Ensemble · ``decide`` Decide · ``reject``
 Reject · ``random`` Random · ``read apply suite`` Call · ``prepare`` Prepare · ``take`` Take · ``truth`` Truth ·
-``sampling`` String · ``allow`` Allowed · ``minimize`` Minimize · ``mutable`` Mutable · ``perturbation`` Perturbation ·
-``nature`` Nature · ``goal`` Goal · ``access`` Access · ``clean_errors attribution`` Name · ``rejected`` Rejected ·
-``success`` ErrorProbability or SingleDraw · ``assume`` Assume · ``given`` Given · ``always`` Condition · ``interval``
-Interval · ``attack certify decide_exactly enumerate`` Stage · ``seed repeats`` Value · ``stop`` StopAfter · ``curve``
-Curve · ``figures`` Figures."""
+``sampling`` String · ``allow`` Allowed · ``minimize`` Minimize · ``mutable`` Mutable · ``perturbation`` Perturbation
+· ``nature`` Nature · ``goal`` Goal · ``access`` Access · ``clean_errors attribution`` Name · ``rejected`` Rejected ·
+``success`` ErrorProbability or SingleDraw · ``assume`` Assume · ``units`` ExternalUnits · ``given`` Given ·
+``always`` Condition · ``interval`` Interval · ``attack certify decide_exactly enumerate`` Stage · ``seed repeats``
+Value · ``stop`` StopAfter · ``curve`` Curve · ``figures`` Figures."""
 
 
 @dataclass(frozen=True, slots=True)

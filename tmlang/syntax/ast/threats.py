@@ -260,6 +260,13 @@ class Assume(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class ExternalUnits(Node):
+    """``external because "…"``: a radius that looks like one in normalized numbers is none."""
+
+    reason: String
+
+
+@dataclass(frozen=True, slots=True)
 class Given(Node):
     """The input box of a property: comparisons that hold together."""
 
