@@ -263,6 +263,30 @@ def test_the_second_reading_of_lattices_and_deliveries() -> None:
     assert empty(real, Delivery("float16"), F(1, 10), F(10001, 100000))
 
 
+@pytest.mark.parametrize(
+    ("range_", "dtype", "radius", "moves"),
+    [
+        ("[100, 120]", "float32", "1/131072", True),  # 2**-17 between 64 and 128, which has 24 bits
+        ("[100, 120]", "float32", "1/131073", False),
+        ("[-120, -100]", "float32", "1/131073", False),
+        ("[100, 120]", "float64", "1/131073", True),
+        ("[100, 120]", "float16", "1/17", False),  # 2**-4 with 11 bits
+        ("[100, 120]", "float16", "1/16", True),
+        ("[-1, 120]", "float32", "1/131073", True),  # around zero floats lie close
+    ],
+)
+@pytest.mark.parametrize("norm", ["linf", "l2", "l1"])
+def test_a_radius_below_the_distance_of_floats(range_: str, dtype: str, radius: str, moves: bool, norm: str) -> None:
+    model = MODEL.replace(": two", ": s").replace("(1, 0), (0, 1)", "(1, 0, 0, 0, 0), (0, 1, 0, 0, 0)")
+    said = found(
+        f"space s: tensor(5) of real{range_} stored as {dtype}\n" + model
+        + 'data d: s { read: npz("x.npz", inputs: "x", labels: "y")  take: all  truth: published "by hand" }\n'
+        + f"threat t on line over d {{ allow: {norm} <= {radius} in s  mutable: all  goal: untargeted "
+        " access: white_box  clean_errors: fail }\n"
+    )  # fmt: skip
+    assert said == ([] if moves else [("TM202", radius)])
+
+
 # From text to verdict ------------------------------------------------------------------------------------------------
 
 

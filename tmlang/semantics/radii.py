@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import isfinite
 
+from tmlang.base.exact import next_up
 from tmlang.diagnostics.model import Edit, Fix
+from tmlang.meaning.held import ends, grid, stored_as
 from tmlang.meaning.spaces import Cell, Space
 from tmlang.meaning.threats import Mutable
 from tmlang.semantics import mutable
@@ -39,7 +42,14 @@ def check(world: World, node: ast.Ball, space: Space, part: Mutable | None, radi
 
 
 def _nothing(world: World, node: ast.Ball, space: Space, cells: list[Cell], radius: Fraction) -> bool:
-    """On a lattice a radius below one step allows the original alone; linf counts whole steps."""
+    """On a lattice a radius below one step allows the original alone; linf counts whole steps. Among floats one below
+    the least distance of two of them does."""
+    gaps = [gap for c in cells if (gap := _spacing(c, space)) is not None]
+    if len(gaps) == len(cells) and node.tolerance is None and node.norm.text != "l2_rms" and radius < min(gaps):
+        apart = f"the {stored_as(space)}s of {space.name} lie at least {float(min(gaps)):.6g} apart"
+        help = "take a greater radius, or store the space in a finer type"
+        world.report("TM202", f"{apart}: {show(radius)} leaves only the original", node.radius, help=help)
+        return True
     steps = [c.step for c in cells if c.step is not None]
     if len(steps) < len(cells):
         return False
@@ -55,6 +65,17 @@ def _nothing(world: World, node: ast.Ball, space: Space, cells: list[Cell], radi
         world.report("TM222", message, node.radius, help=f"write {whole} 'levels', or {whole + 1}")
         return True
     return False
+
+
+def _spacing(cell: Cell, space: Space) -> Fraction | None:
+    """The least distance of two values of a real cell: that of those nearest to zero; ``None`` of a lattice."""
+    held = ends(cell, space) if grid(cell, space) is None else None
+    if held is None:
+        return None
+    dtype = stored_as(space)
+    nearest = max(held[0], -held[1], Fraction(0))
+    beyond = next_up(nearest, dtype)
+    return Fraction(beyond) - nearest if isfinite(beyond) else None
 
 
 def _below_a_step(
