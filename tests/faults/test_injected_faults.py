@@ -75,7 +75,7 @@ def test_every_example_ends_once(
 
     lives = tmp_path / "lives"
     lives.mkdir()
-    monkeypatch.setattr(output, "write_into", lambda _: None)
+    monkeypatch.setattr(output, "write_into", lambda _: ())
     runs = Runs(tmp_path, monkeypatch)
     made = plan(tmp_path, data(tmp_path, (np.array(pairs) / 64).tolist(), labels), [stage("bad")], model=THREE)
     began = time.monotonic()

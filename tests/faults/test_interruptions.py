@@ -66,7 +66,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
     torch.set_num_threads(1)
     monkeypatch.setattr(runner, "load", lambda *_: Toy(drawn))
     # The reports follow from the other files; drawing them takes longer than the run.
-    monkeypatch.setattr(output, "write_into", lambda bundle: bundle.add_text("report.md", "# Report\n"))
+    monkeypatch.setattr(output, "write_into", lambda bundle: bundle.add_text("report.md", "# Report\n") or ())
     monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
     monkeypatch.setattr(evaluator, "_CALLS", 0)
     memory = Path("/dev/shm")

@@ -156,7 +156,7 @@ def test_no_option_and_no_interruption_changes_a_bit(
 ) -> None:
     """Batch sizes 1, 7, 64 and that of the calls; 0, 1 and 2 workers; five interruptions."""
     torch.set_num_threads(1)
-    monkeypatch.setattr(output, "write_into", lambda _: None)
+    monkeypatch.setattr(output, "write_into", lambda _: ())
     monkeypatch.setattr(calls, "UNITS", 6)  # so that a few digits are several calls
     plan = digits(tmp_path, examples)
     whole = RunOptions(out=tmp_path / "whole", trust_code=True)

@@ -35,7 +35,7 @@ class Bench:
     """A plan of two stages, and which units of it are asked about."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(output, "write_into", lambda _: None)
+        patch.setattr(output, "write_into", lambda _: ())
         self.folder, self.patch = folder, patch
         self.runs, self.asked = Runs(folder, patch), {}
         self.plan = plan(folder, data(folder, X, Y), [stage("up"), stage("hold", role="certify", evidence="bound")])

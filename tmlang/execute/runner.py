@@ -7,11 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from tmlang import __version__
 from tmlang.audit import masking
@@ -27,18 +28,16 @@ from tmlang.diagnostics.model import Diagnostic
 from tmlang.diagnostics.stop import Stop, stop
 from tmlang.execute.allocator import keep_freed_memory
 from tmlang.execute.arena import Arena, make_arena
+from tmlang.execute.asking import Known, batches, stage_run
 from tmlang.execute.calls import call_size
 from tmlang.execute.guard import check_state, quiet, state_hash
-from tmlang.execute.isolation import Batch, Kept, Piece, answered
+from tmlang.execute.isolation import Batch, Kept, Piece
 from tmlang.execute.ledger import Ledger
 from tmlang.execute.output import RUN, RunFolder, environment, first_files, identity
 from tmlang.execute.progress import Progress, Silent
-from tmlang.execute.received import received
-from tmlang.execute.shifts import ShiftRun
 from tmlang.execute.sources.files import LIMIT
-from tmlang.execute.stages import StageRun
 from tmlang.execute.work import Earlier, Work
-from tmlang.execute.workers import Crew, Limits
+from tmlang.execute.workers import Limits
 from tmlang.execute.world import World
 from tmlang.meaning.threats import Shift
 from tmlang.plan.availability import other_versions, unmeasured
@@ -48,8 +47,6 @@ from tmlang.plan.ir import EvaluationPlan, Plan, Stage
 from tmlang.plan.lock import Lock
 from tmlang.plan.text import claim_identity, plan_hash
 
-_CALLERS: Mapping[str, type[StageRun]] = {"corrupt": ShiftRun}
-"""Roles that are no search and no proof."""
 INTERRUPTED = 130
 
 
@@ -113,6 +110,7 @@ class _Runner:
         self.records: list[Record] = []
         self.reused: Counter[str] = Counter()
         self.folder: RunFolder | None = None
+        self.resumed = False
 
     @property
     def path(self) -> Path:
@@ -126,13 +124,14 @@ class _Runner:
         arenas = [self._arena(evaluation.name) for evaluation in self.plan.evaluations]
         self._frozen()
         self.warn(other_versions(self.plan, self.world.capabilities))
-        sizes = {a.evaluation.name: _call_size(a) for a in arenas}
+        sizes = {a.evaluation.name: call_size_of(a) for a in arenas}
         examples = {a.evaluation.name: a.examples() for a in arenas}
         named = identity(self.plan, self.world, sizes, examples, self.options.lock)
         earlier = Earlier.open(self.options.reuse, self.world.capabilities)
         first = first_files(self.plan, self.options.sources, self.options.lock)
         folder = RunFolder.open(named, first, self.options.out, self.options.name)
         self.folder, self.records = folder, folder.bundle.records()
+        self.resumed = bool(self.records)
         if self.records:
             done = "finished before" if folder.sealed else f"going on behind {len(self.records)} committed rows"
             self.progress.say(f"{folder.path}: {done}")
@@ -177,7 +176,7 @@ class _Runner:
         signs = masking.signs(self.plan, self.records)
         self.found += [*contradicted, *map(self._told, signs)]
         if not folder.sealed:
-            timing = {a.evaluation.name: _timing(a) | {"reused": self.reused[a.evaluation.name]} for a in arenas}
+            timing = {a.evaluation.name: _timing(a) | self._made(a.evaluation.name) for a in arenas}
             warnings = [{"code": d.code, "message": d.message} for d in self.found]
             files = {
                 "columns.json": summary(columns, judgements),
@@ -189,6 +188,13 @@ class _Runner:
         complete = all(_complete(e, columns[e.name]) for e in self.plan.evaluations)
         code = exit_code(judgements, complete=complete, contradicted=bool(contradicted))
         return RunResult(code, folder.path, columns, judgements, tuple(self.found), signs)
+
+    def _made(self, evaluation: str) -> dict[str, Any]:
+        """How many rows other bundles gave, and on how many threads the others were made: unknown where a part of them
+        came from elsewhere. The last bits of a search may depend on it."""
+        reused, workers = self.reused[evaluation], self.options.limits.workers
+        threads = None if reused or self.resumed else 1 if workers else torch.get_num_threads()
+        return {"reused": reused, "threads": threads}
 
     def _told(self, sign: Sign) -> Diagnostic:
         """A sign that gradients are masked, as a warning at its evaluation."""
@@ -228,7 +234,8 @@ def _complete(evaluation: EvaluationPlan, columns: Columns) -> bool:
     return coverage.numerator + abstained >= coverage.denominator
 
 
-def _call_size(arena: Arena) -> int:
+def call_size_of(arena: Arena) -> int:
+    """Units of a call of this evaluation."""
     if arena.fitting is not None:
         return max(1, len(arena.units))  # one perturbation is judged as one
     if not arena.units:
@@ -298,17 +305,11 @@ class _Evaluation:
         if not pieces:
             yield iter(())
             return
-        limits, read = self.runner.options.limits, self.runner.world.files.read
-        adapter, listen = _adapter(stage, self.runner.world.capabilities), self._listener(stage)
-        handed = received(stage, repeat, self.arena, self.runner.world, self.folder.bundle, self.runner.records)
-        caller = _CALLERS.get(stage.role, StageRun)
-        pictures = self.runner.world.capabilities.carries(stage.backend, stage.method, "transform")
-        run = caller(self.arena, stage, repeat, adapter, self.deadline, read, listen, handed, pictures)
-        if not limits.workers:
-            yield (answered(run, piece) for piece in pieces)
-            return
-        with Crew(replace(run, listen=None), limits, lambda: self._check_state(stage)) as crew:
-            yield crew.over(pieces)
+        adapter, listen = adapter_of(stage, self.runner.world.capabilities), self._listener(stage)
+        known = Known(self.runner.world, self.folder.bundle, self.runner.records)
+        run = stage_run(stage, repeat, self.arena, adapter, known, deadline=self.deadline, listen=listen)
+        with batches(run, pieces, self.runner.options.limits, lambda: self._check_state(stage)) as found:
+            yield found
 
     def _check_state(self, stage: Stage) -> None:
         check_state(self.arena.attacked.deployed, self.state, stage.id)
@@ -360,7 +361,8 @@ class _Evaluation:
             self.runner.warn([Diagnostic("TM825", text, stage.origin, notes=(failed[0].message or "",))])
 
 
-def _adapter(stage: Stage, capabilities: Capabilities) -> Search | Certifier | Corruption:
+def adapter_of(stage: Stage, capabilities: Capabilities) -> Search | Certifier | Corruption:
+    """What a stage is carried by. Raises TM510 where it is not installed, TM826 where it refuses."""
     try:
         with quiet():
             return load(stage.backend, stage.method, capabilities)
