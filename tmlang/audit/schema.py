@@ -6,7 +6,7 @@ The schema is the one thing that the writer of a bundle and its auditor share.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -57,6 +57,25 @@ def _columns() -> Iterator[RecordColumn]:
 
 
 COLUMNS: tuple[RecordColumn, ...] = tuple(_columns())
+
+Class = Literal["re-derived", "re-run", "testimony"]
+"""How a value is checked: it follows from the rest of the bundle; it needs the model, the data and the search again;
+or nobody can check it, and no number and no claim reads it."""
+
+_CLASSES: Mapping[Class, str] = {
+    "re-derived": "evaluation stage unit example target repeat clean changed_correct rejected counted_failure seed "
+    "label_kept",
+    "re-run": "label clean_decision status decision rule within_scope within_access observed_failure verdict margin "
+    "linf l2 l1 l0 distance branch queries forwards gradients zero_gradients progressed candidate projected draws "
+    "errors gap gap_kind radius label_reviewed outputs outcomes draw_seed",
+    "testimony": "seconds message",
+}
+
+
+def of_class(name: Class) -> tuple[str, ...]:
+    """The columns of a class (docs/bundle.md). Every column has one."""
+    return tuple(_CLASSES[name].split())
+
 
 _ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 

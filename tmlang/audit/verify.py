@@ -47,12 +47,13 @@ Json = Mapping[str, Any]
 MODEL = "that the model decides as the records say: the bundle does not hold the model"
 DATA = "that the data is what its hash says: the bundle holds the changed examples only"
 MAKER = "who made the bundle: it is hashed, and not signed"
-NEVER_CHECKED = (
-    MODEL,
-    "that the certificates are proofs: they were not proved again",
-    DATA,
-    MAKER,
+SEARCHES = (
+    "that every search was made, and as long as the plan says: one that was left out or shortened, or a failure told as"
+    " `none`, cannot be seen without a rerun (--rerun) or a signature of whoever ran it (--key)"
 )
+PROOFS = "that the certificates are proofs: they were not proved again (--proofs)"
+TESTIMONY = "seconds, messages, the machine and the day: they are testimony, and no number and no claim reads them"
+NEVER_CHECKED = (MODEL, SEARCHES, PROOFS, DATA, MAKER, TESTIMONY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,16 @@ class Fault:
 
 @dataclass
 class Audit:
-    """``faults`` empty: everything in ``checked`` holds. ``unchecked``: what nobody should take from this audit."""
+    """``faults`` empty: everything in ``checked`` holds. ``unchecked``: what nobody should take from this audit.
+    ``reran``: what was run again, and what a forger may hope of that. ``unreproduced``: what came out otherwise there,
+    where another machine or version may be the reason."""
 
     path: Path
     faults: list[Fault] = field(default_factory=list)
     checked: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
+    reran: list[str] = field(default_factory=list)
+    unreproduced: list[Fault] = field(default_factory=list)
 
 
 def audit(path: str | Path) -> Audit:

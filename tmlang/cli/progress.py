@@ -13,7 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from tmlang.diagnostics import render
 from tmlang.diagnostics.model import Diagnostic
-from tmlang.execute.progress import Pace
+from tmlang.execute.progress import Pace, Silent
+from tmlang.execute.progress import Progress as Told
 
 _EXCERPT = re.compile(r" *\d* \|")
 
@@ -104,3 +105,11 @@ class Bar:
         self._shown = time.monotonic()
         pace = self._stage.brief() if self._narrow else self._stage.text()
         self._progress.update(self._task, completed=int(self._stage.shown), pace=pace)
+
+
+def on_stderr(sources: render.Sources, *, quiet: bool) -> Told:
+    """What suits where standard error goes: a bar on a terminal, lines in a log, nothing where that was asked."""
+    if quiet:
+        return Silent()
+    plain = not sys.stderr.isatty() or os.environ.get("TERM") == "dumb"
+    return Lines(sources) if plain else Bar(sources)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +10,11 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from tmlang.api.running import at_hand, prepared
-from tmlang.cli.front import Front, add_settings, exit_code, read_spec, show
+from tmlang.cli.front import add_settings, exit_code, read_spec, show
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-    from tmlang.execute.progress import Progress
     from tmlang.execute.runner import RunOptions, RunResult
 
 _EPILOG = """\
@@ -92,10 +90,11 @@ def run(args: argparse.Namespace) -> int:
     show(front.diagnostics, front.sources, to_stderr=True)
     if front.plan is None:
         return exit_code(front.diagnostics)
+    from tmlang.cli.progress import on_stderr
     from tmlang.execute import runner
 
     plan, options = prepared(front, locked=args.locked)
-    result = runner.run(plan, _options(args, options), _progress(args.quiet, front))
+    result = runner.run(plan, _options(args, options), on_stderr(front.sources, quiet=args.quiet))
     if result.exit_code == runner.INTERRUPTED:
         sys.stderr.write(f"stopped; what is done lies in {result.path}, and the same command goes on from there\n")
         return result.exit_code
@@ -116,16 +115,6 @@ def _options(args: argparse.Namespace, options: RunOptions) -> RunOptions:
         reuse=tuple(args.reuse),
         max_bytes=args.max_bytes or options.max_bytes,
     )
-
-
-def _progress(quiet: bool, front: Front) -> Progress:
-    from tmlang.cli.progress import Bar, Lines
-    from tmlang.execute.progress import Silent
-
-    if quiet:
-        return Silent()
-    plain = not sys.stderr.isatty() or os.environ.get("TERM") == "dumb"
-    return Lines(front.sources) if plain else Bar(front.sources)
 
 
 def _print(result: RunResult) -> None:

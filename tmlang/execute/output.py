@@ -22,6 +22,7 @@ from tmlang.diagnostics.stop import Stop, stop
 from tmlang.execute.code import code
 from tmlang.execute.confirm import Drawn
 from tmlang.execute.isolation import Batch
+from tmlang.execute.machine import processor
 from tmlang.execute.world import World
 from tmlang.meaning.spaces import Space
 from tmlang.plan.ir import Plan
@@ -193,7 +194,7 @@ def environment(world: World, timing: Mapping[str, Any], argv: Sequence[str] = (
     return {
         "python": sys.version.split()[0],
         "platform": platform.platform(),
-        "processor": platform.processor() or platform.machine(),
+        "processor": processor(),
         "command": list(argv),
         "unfrozen": sorted(world.files.unfrozen),
         "timing": timing,

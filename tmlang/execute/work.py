@@ -193,7 +193,7 @@ class Earlier:
             return None
         bundle, of_units = self._found[call.address]
         pairs = [
-            (replace(row, evaluation=evaluation, candidate=None, outputs=None), _kept(bundle, unit, row, space))
+            (replace(row, evaluation=evaluation, candidate=None, outputs=None), kept_of(bundle, unit, row, space))
             for unit, rows in zip(call.at, of_units, strict=True)
             for row in rows
         ]
@@ -205,7 +205,7 @@ def _failed(of_units: Sequence[Sequence[Record]]) -> bool:
     return any(row.status in FAILED or row.verdict == "timeout" for rows in of_units for row in rows)
 
 
-def _kept(bundle: Bundle, unit: int, row: Record, space: Space) -> Kept:
+def kept_of(bundle: Bundle, unit: int, row: Record, space: Space) -> Kept:
     x = theta = drawn = None
     if row.candidate is not None:
         stored, _, indices = bundle.candidate(row.candidate)

@@ -36,6 +36,9 @@ RULES = (
     Rule("TM854", "a review does not fit its bundle"),
     Rule("TM855", "this key cannot be used"),
     Rule("TM856", "the signature does not hold"),
+    Rule("TM857", "the run, made again, gives another row"),
+    Rule("TM858", "the run is not reproduced here", "warning"),
+    Rule("TM859", "there are not so many examples to run again"),
     # A run under a lock.
     Rule("TM860", "there is no lock"),
     Rule("TM861", "the lock cannot be read"),
