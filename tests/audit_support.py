@@ -17,10 +17,11 @@ from tmlang.audit.claims import judge_plan
 from tmlang.audit.record import UNDECIDED, Record
 from tmlang.audit.summary import summary
 from tmlang.audit.tally import tally_plan
+from tmlang.base.seeds import derive
 from tmlang.diagnostics.stop import Stop
 from tmlang.meaning.models import Data, Decide, Model, Network, Randomness, Take, Truth
 from tmlang.meaning.spaces import Cell, Space
-from tmlang.meaning.threats import Access, Ball, Goal, Mutable, Threat
+from tmlang.meaning.threats import Access, Ball, Goal, Mutable, Shift, Threat
 from tmlang.meaning.values import Artifact, Call
 from tmlang.plan.ir import EvaluationPlan, Plan, Stage
 from tmlang.plan.lock import artifacts
@@ -158,6 +159,7 @@ def make_bundle(
         candidates = originals.copy()
         candidates[0, 0, 0, 0] += 0.125
     bundle.add_candidates(candidates, originals, space="px")
+    records = as_run(whole, records)
     numbers = summary(tally_plan(whole, records), judge_plan(whole, records))
     if told:
         told(numbers)
@@ -168,6 +170,39 @@ def make_bundle(
     if told is None:
         write_descriptions(bundle)
     return bundle
+
+
+def as_run(whole: Plan, records: list[Record]) -> list[Record]:
+    """The rows with the seeds that a run gives, in its order, and not asked more often than there were passes; of what
+    a test leaves out, provers give up on it."""
+    made: list[Record] = []
+    for e in whole.evaluations:
+        own = [r for r in records if r.evaluation == e.name]
+        own += _unknown(e, own)
+        order = {"clean": 0, **{s.label: i for i, s in enumerate(e.stages, 1)}}
+        units = list(dict.fromkeys(r.unit for r in own))
+
+        def place(r: Record, e: EvaluationPlan = e, order: Any = order, units: Any = units) -> tuple[int, ...]:
+            label = r.stage.removeprefix(f"{e.name}/")
+            return -1 if label == "clean" else r.repeat, order.get(label, 99), units.index(r.unit)
+
+        for r in sorted(own, key=place):
+            label = r.stage.removeprefix(f"{e.name}/")
+            if label in order and label != "clean" and not isinstance(whole.subject(e.subject), Shift):
+                seed = derive(e.seed or 0, r.unit, label, r.repeat)
+                r = replace(r, seed=seed, forwards=max(r.forwards, r.queries))
+            made.append(r)
+    names = {e.name for e in whole.evaluations}
+    return [*made, *(r for r in records if r.evaluation not in names)]
+
+
+def _unknown(e: EvaluationPlan, own: list[Record]) -> list[Record]:
+    there = {(r.stage.removeprefix(f"{e.name}/"), r.unit) for r in own}
+    asked = [r for r in own if r.stage.rpartition("/")[2] == "clean" and r.clean == "cc" and r.target != r.label >= 0]
+    blank = {"status": "none", "verdict": "unknown", "label_reviewed": None, "margin": None, "within_scope": None}
+    blank |= dict.fromkeys(("decision", "rejected", "counted_failure", "draws", "errors", "outcomes", "draw_seed"))
+    labels = [s.label for s in e.stages if s.role != "attack" and s.role != "corrupt"]
+    return [replace(r, stage=k, **blank) for k in labels for r in asked if (k, r.unit) not in there]
 
 
 def environment() -> dict[str, Any]:

@@ -304,7 +304,10 @@ def test_a_random_object_is_broken_only_by_the_binomial_test(tmp_path, errors, h
     model = replace(PLAN.models[0], random=Randomness("per_request"))
     success = Success("error_probability", Fraction(1, 2), Fraction(99, 100), 12)
     p = plan([evaluation(attack())], [threat(success=success)], models=(model,))
-    made = Rows().clean("v").attack("v").clean("w").attack("w").clean("x").attack("x").clean("u")
+    right = {"draws": 12, "errors": 0, "outcomes": "0" * 12, "draw_seed": 1}
+    made = Rows().clean("u", **right)
+    for unit in "vwx":
+        made.clean(unit, **right).attack(unit, **dict.fromkeys(right))
     moved = np.full((1, 8, 8), 0.5, np.float32)
     moved[0, 0, 0] += 0.125
     drawn = {"draws": 12, "errors": errors, "outcomes": "1" * errors + "0" * (12 - errors)}

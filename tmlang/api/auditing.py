@@ -24,6 +24,7 @@ from tmlang.audit.identity import Json, checked_environment
 from tmlang.audit.review import REVIEW
 from tmlang.audit.verify import Audit, Fault
 from tmlang.diagnostics.stop import Stop, stop
+from tmlang.execute.versions import version_faults
 from tmlang.plan.capability import Capabilities
 from tmlang.plan.ir import Plan
 from tmlang.plan.lock import artifacts, changes, frozen
@@ -46,6 +47,8 @@ def audit(path: str | Path, *, key: Path | None = None) -> Audit:
     _signature(bundle, key, found)
     whole = _Whole(bundle, bundle.plan(), bundle.json("run.json"), checked_environment(bundle.json("environment.json")))
     _plan(whole, found)
+    if whole.elsewhere is None:
+        found.faults += [Fault("TM845", text) for text in version_faults(whole.plan, whole.run)]
     if found.faults:
         found.unchecked.append("the reports and descriptions: what they are made of does not hold")
     else:

@@ -17,6 +17,7 @@ from tmlang.audit.claims import judge_plan
 from tmlang.audit.consistency import row_faults
 from tmlang.audit.draws import confidence_note
 from tmlang.audit.identity import checked_run, example_faults, identity_faults, lock_faults, lock_of
+from tmlang.audit.known import known_faults
 from tmlang.audit.output_faults import output_faults
 from tmlang.audit.record import Record
 from tmlang.audit.recount import Number, Only, Units
@@ -97,6 +98,8 @@ def audit(path: str | Path) -> Audit:
     run, predicate = checked_run(bundle.json("run.json")), bundle.statement()["predicate"]
     found.faults += [Fault("TM844", text) for text in example_faults(plan, run, rows)]
     found.checked.append("that no example of the data is left out, added or moved")
+    found.faults += [Fault("TM844", text) for text in known_faults(raw, run, rows)]
+    found.checked.append("that seeds, order, counts and draws are those of the plan, and no stage leaves a unit out")
     void = void_methods(raw, rows)
     told = bundle.json("columns.json")
     if (fault := form_fault(told)) is not None:

@@ -141,7 +141,7 @@ class _Rerun:
         )
         with _on_threads(threads):
             for repeat in range(evaluation.repeats):
-                for stage in evaluation.stages:
+                for stage in work.stages(repeat):
                     if not self.chosen.proofs or stage.role in ("certify", "decide_exactly", "enumerate"):
                         self._stage(check, work, stage, repeat)
 

@@ -275,13 +275,8 @@ class _Evaluation:
         if fresh:
             self._commit(Batch(tuple(rows[i] for i in fresh), tuple(Kept(i, originals[i]) for i in fresh)))
         for repeat in range(self.evaluation.repeats):
-            for stage in self.evaluation.stages:
-                if repeat == 0 or self._repeated(stage):
-                    self._stage(stage, repeat)
-
-    def _repeated(self, stage: Stage) -> bool:
-        """A proof is no draw: it is repeated only where it is all that searches."""
-        return stage.role == "attack" or not any(s.role == "attack" for s in self.evaluation.stages)
+            for stage in self.work.stages(repeat):
+                self._stage(stage, repeat)
 
     def _stage(self, stage: Stage, repeat: int) -> None:
         done = self.ledger.done(stage.label, repeat)

@@ -59,6 +59,12 @@ class Work:
     ledger: Ledger
     capabilities: Capabilities
 
+    def stages(self, repeat: int) -> list[Stage]:
+        """Those that this repeat asks, in order: a proof is no draw, and is repeated only where it is all that
+        searches."""
+        searched = any(stage.role == "attack" for stage in self.evaluation.stages)
+        return [s for s in self.evaluation.stages if repeat == 0 or s.role == "attack" or not searched]
+
     def calls(self, stage: Stage, repeat: int) -> list[Call]:
         """The calls of a stage in a repeat, whatever of them is committed already."""
         before = self._before(stage, repeat)
