@@ -88,7 +88,7 @@ def test_judgements_move_no_other_number(bundle: Bundle, tmp_path: Path) -> None
     assert [validity[k] for k in ("numerator", "denominator", "low", "high")] == [1, 3, "1/3", "2/3"]
     assert validity["gaps"] == {"witness not judged": 1}
     assert [coverage[k] for k in ("numerator", "denominator", "low", "high")] == [2, 3, "2/3", "2/3"]
-    assert [r.label_kept for r in made.records()] == [None, True, None, None, None, False, None, None]
+    assert [r.label_kept for r in made.records()] == [None, None, None, None, True, None, False, None]
     assert [replace(r, label_kept=None) for r in made.records()] == bundle.records()
     found = audit(made.path)
     assert found.faults == []
