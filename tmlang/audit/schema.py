@@ -67,7 +67,7 @@ _CLASSES: Mapping[Class, str] = {
     "label_kept",
     "re-run": "label clean_decision status decision rule within_scope within_access observed_failure verdict margin "
     "linf l2 l1 l0 distance branch queries forwards gradients zero_gradients progressed candidate projected draws "
-    "errors gap gap_kind radius label_reviewed outputs outcomes draw_seed",
+    "errors gap gap_kind radius label_reviewed outputs outcomes draw_seed corruption severity",
     "testimony": "seconds message",
 }
 
