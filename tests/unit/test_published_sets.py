@@ -354,6 +354,19 @@ def test_the_mean_corruption_error_of_a_published_set(
         "blur 2": (9, 10),
         "fog 2": (5, 10),
     }
+    # The table: accuracies, and the ratios of fog and blur that the claims' mean is of.
+    written = Path("b/report.md").read_text(encoding="utf-8")
+    assert (
+        "| corruption | severity 2 | mean | CE against eb |\n|---|---|---|---|\n| fog | 50 % | 50 % | 0.5 |" in written
+    )
+    assert "| blur | 90 % | 90 % | 1 |" in written
+    page = Path("b/report.html").read_text(encoding="utf-8")
+    assert '<tr><th scope="row">fog</th><td class="number">50 %</td><td class="number">50 %</td>' in page
+    assert "worst fog 2, 50 %; best blur 2, 90 %" in shown
+    assert main(["report", "b", "--format", "json", "--out", "j"]) == 0
+    (own, _) = json.loads(Path("j/report.json").read_text(encoding="utf-8"))["evaluations"]
+    assert own["corrupted"]["rows"] == [["fog", "50 %", "50 %", "0.5"], ["blur", "90 %", "90 %", "1"]]
+    assert {label: number["low"] for label, number in own["corrupted"]["numbers"]} == {"blur 2": "9/10", "fog 2": "1/2"}
     # What it answers to corrupted inputs is no clean accuracy.
     assert "clean_accuracy" not in told["evaluations"]["eo"]["columns"]
     rows = list(Bundle.open("b").records())

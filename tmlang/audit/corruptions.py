@@ -111,10 +111,24 @@ def corruption_error(name: str, own: Errors, baseline: Errors) -> Column:
     if relative and None in (own.clean, baseline.clean):
         raise Undefined("nothing is known of the originals before any change")
     names = sorted({corruption for corruption, _ in own.cells})
-    ratios = [_ratio(corruption, own, baseline, relative=relative) for corruption in names]
-    low, high = (sum((r[end] for r in ratios), Fraction(0)) / len(ratios) for end in (0, 1))
+    of_each = [_ratio(corruption, own, baseline, relative=relative) for corruption in names]
+    low, high = (sum((r[end] for r in of_each), Fraction(0)) / len(of_each) for end in (0, 1))
     pooled = own.pooled
     return Column(name, pooled.numerator, pooled.denominator, low, high, tuple(_gaps(own, baseline)), note=_note(own))
+
+
+def ratios(name: str, own: Errors, baseline: Errors) -> dict[str, Range]:
+    """The ratio of each corruption that both have at the same severities, where it is defined."""
+    relative = name == "relative_mce"
+    found = {}
+    for corruption in {c for c, _ in own.cells}:
+        strengths = [{s for c, s in side.cells if c == corruption} for side in (own, baseline)]
+        if strengths[0] == strengths[1] and not (relative and None in (own.clean, baseline.clean)):
+            try:
+                found[corruption] = _ratio(corruption, own, baseline, relative=relative)
+            except Undefined:
+                continue
+    return found
 
 
 def _ratio(corruption: str, own: Errors, baseline: Errors, *, relative: bool) -> Range:

@@ -102,16 +102,22 @@ def baseline_of(plan: Plan, args: dict[str, Value]) -> EvaluationPlan:
 
 
 def _corruption_error(name: str, own: Columns, baseline: Columns) -> Column:
-    errors = []
-    for columns in (own, baseline):
-        pooled = columns.get("corrupted_accuracy")
-        if pooled is None:
-            raise NotMeasured(f"{columns.evaluation} is of no shift")
-        errors.append(corruptions.Errors.of(columns.corrupted, columns.get("clean_accuracy"), pooled))
     try:
-        return corruptions.corruption_error(name, *errors)
+        return corruptions.corruption_error(name, _errors(own), _errors(baseline))
     except corruptions.Undefined as why:
         raise NotMeasured(str(why)) from why
+
+
+def corruption_errors(name: str, own: Columns, baseline: Columns) -> dict[str, tuple[Fraction, Fraction]]:
+    """The range of the error of each corruption relative to the baseline's, of those where it is defined."""
+    return corruptions.ratios(name, _errors(own), _errors(baseline))
+
+
+def _errors(columns: Columns) -> corruptions.Errors:
+    pooled = columns.get("corrupted_accuracy")
+    if pooled is None:
+        raise NotMeasured(f"{columns.evaluation} is of no shift")
+    return corruptions.Errors.of(columns.corrupted, columns.get("clean_accuracy"), pooled)
 
 
 def _number(value: Value) -> Fraction:

@@ -109,6 +109,9 @@ def _evaluation(e: EvaluationView) -> Iterator[str]:
     ]
     yield from _table(heads, rows)
     yield from ("### What does not follow", "", *_points(e.limits))
+    if e.corrupted:
+        yield from ("### Accuracy by corruption and severity", "")
+        yield from _table(e.corrupted.heads, e.corrupted.rows)
     yield from _failures(e)
     yield from ("### All numbers", "")
     numbers = [(n.heading, n.value, n.of, n.meaning, "; ".join(n.gaps)) for n in e.numbers]

@@ -9,6 +9,7 @@ from tmlang.audit.claims import Judgement, formula
 from tmlang.audit.columns import Columns
 from tmlang.audit.masking import Sign
 from tmlang.audit.show import DASH
+from tmlang.report.corruptions import extremes
 from tmlang.report.numbers import MARKS, NAMES, SUMMARY, bounds, headline, number_view, short
 
 _SHOWN = (*SUMMARY, "denied")
@@ -58,6 +59,8 @@ def _lines(
         yield from (
             f"  {number_view(k).heading} of {label}: {number_view(k).value}" for label, k in c.attacks + c.alone
         )
+        if (ends := extremes(c)) is not None:
+            yield f"  {ends}"
         median = c.get("median_distance")
         if median is not None:
             yield f"  median distance: {number_view(median).value} of {median.denominator}"

@@ -21,6 +21,7 @@ from tmlang.plan.invariants import declared_name
 from tmlang.plan.ir import EvaluationPlan, Plan
 from tmlang.plan.text import plan_hash
 from tmlang.plan.written import allowed, written
+from tmlang.report.corruptions import CorruptionTable, corruption_table
 from tmlang.report.drawing import Drawing
 from tmlang.report.examples import Example, examples
 from tmlang.report.failures import FailureView, Look, failure_views, look_first
@@ -50,6 +51,8 @@ _PROVES = {
     "robust_rate": "certificates from below, witnesses from above",
     "upper": "witnesses, from above",
     "corrupted_accuracy": "an average",
+    "mce": "a ratio of averages",
+    "relative_mce": "a ratio of averages",
     "holds": "a proof, or a witness",
     "attack_success": "a search",
     "median_distance": "a search, from above",
@@ -127,6 +130,7 @@ class EvaluationView:
     limits: tuple[str, ...]
     seed: str
     examples: tuple[Example, ...] = ()
+    corrupted: CorruptionTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,7 @@ def view_of(bundle: Bundle) -> View:
     records = [record for _, record in placed]
     columns = tally_plan(plan, records)
     voided = voided_methods(plan, records)
-    evaluations = tuple(_evaluation(bundle, plan, e, columns[e.name], placed, voided) for e in plan.evaluations)
+    evaluations = tuple(_evaluation(bundle, plan, e, columns, placed, voided) for e in plan.evaluations)
     names = [m.name for m in plan.own_modules]
     overview = tuple(number for number in _OVERVIEW if any(columns[e.name].get(number) for e in plan.evaluations))
     return View(
@@ -218,11 +222,11 @@ def _evaluation(
     bundle: Bundle,
     plan: Plan,
     evaluation: EvaluationPlan,
-    columns: Columns,
+    every: Mapping[str, Columns],
     placed: Sequence[tuple[str, Record]],
     voided: frozenset[str],
 ) -> EvaluationView:
-    records = [record for _, record in placed]
+    columns, records = every[evaluation.name], [record for _, record in placed]
     subject = plan.subject(evaluation.subject)
     model = plan.model(subject.model)
     classes = ("holds", "violated") if isinstance(subject, Property) else model.classes
@@ -255,6 +259,7 @@ def _evaluation(
         limits(plan, evaluation, columns, records),
         "" if evaluation.seed is None else str(evaluation.seed),
         examples(evaluation, subject, classes, placed, voided),
+        corruption_table(plan, evaluation, every),
     )
 
 
