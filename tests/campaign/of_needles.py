@@ -28,4 +28,4 @@ def wrong(seed: int) -> Sequence[str]:
     return found
 
 
-CAMPAIGN = Campaign("no unit with a failing input is certified: needles, float traps", 1000, each(wrong), 20, block=5)
+CAMPAIGN = Campaign("no unit with a failing input is certified: needles, float traps", 1000, each(wrong), 100, block=5)
