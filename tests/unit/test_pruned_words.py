@@ -13,7 +13,10 @@ import torch
 from backend_support import Case, certify, model, threat, unit_box
 from torch import nn
 
+from tmlang.audit.bundle import Bundle
+from tmlang.audit.verify import audit
 from tmlang.cli.front import read_spec
+from tmlang.execute.runner import RunOptions, run
 from tmlang.meaning.spaces import Cell
 from tmlang.plan.ir import Plan
 from tmlang.plan.show import plan_text
@@ -97,3 +100,21 @@ def test_a_record_says_what_its_verdict_rests_on() -> None:
     boxes, tried = (int(word) for word in parts.split() if word.isdigit())
     assert boxes > 1
     assert 1 <= tried <= 64, "the corner's box alone is tried"
+    # By how much the corner does not fail, 0, is less than any bound could have proved.
+    assert found.margin[0] > 0
+    assert found.margin[1].isnan()
+
+
+@pytest.mark.skipif(find_spec("auto_LiRPA") is None, reason="auto-LiRPA is not installed")
+@pytest.mark.parametrize("rounding", ["assumed", "proved"])
+def test_a_row_has_a_margin_only_where_bounds_proved_all(tmp_path: Path, rounding: str) -> None:
+    plan = planned(tmp_path, f"auto_lirpa.enumerate(rounding: {rounding})")
+    np.savez(tmp_path / "test.npz", x=np.array([[0.75, 0.75], [0.5, 0.5]], np.float32), y=np.zeros(2, np.int64))
+    run(plan, RunOptions(out=tmp_path / "out"))
+    whole, parts = (row for row in Bundle.open(tmp_path / "out").records() if row.verdict is not None)
+    assert (whole.verdict, parts.verdict) == ("certified", "certified")
+    assert (whole.gap_kind, parts.gap_kind) == (rounding, rounding)
+    assert whole.margin is not None
+    assert whole.margin > whole.gap > 0  # type: ignore[operator]
+    assert parts.margin is None
+    assert not audit(tmp_path / "out").faults

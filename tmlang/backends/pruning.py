@@ -44,8 +44,12 @@ class Pruned:
         self.row = row
 
     def certify(self, job: Job) -> Verdicts:
-        told = by_boxes(job, lambda bounds: _Search(bounds).unit)
-        return replace(told, sizes=tuple(_size(job, i) for i in range(len(job.x))))
+        tried: set[int] = set()
+        told = by_boxes(job, lambda bounds: _Search(bounds, tried).unit)
+        # No bound holds for inputs that were tried, and so no margin for the unit.
+        margin = told.margin.clone()
+        margin[sorted(tried)] = torch.nan
+        return replace(told, margin=margin, sizes=tuple(_size(job, i) for i in range(len(job.x))))
 
 
 def _told(proved: int, listed: int) -> str:
@@ -90,8 +94,10 @@ class _Grid:
 
 
 class _Search:
-    def __init__(self, bounds: Bounds) -> None:
-        self.bounds, self.job = bounds, bounds.job
+    """Of one batch. Adds the units of which inputs were tried to ``tried``."""
+
+    def __init__(self, bounds: Bounds, tried: set[int]) -> None:
+        self.bounds, self.job, self.tried = bounds, bounds.job, tried
         self.failure = Failure.of(self.job.sets, self.job.y, self.job.target)
 
     def unit(self, i: int) -> Answer:
@@ -109,6 +115,8 @@ class _Search:
         for grid in grids:
             answer, left_out, leaves = self._grid(i, grid, end)
             proved, listed = proved + left_out, listed + leaves
+            if leaves:
+                self.tried.add(i)
             if answer.word != "certified":
                 return answer
         return Answer("certified", _told(proved, listed))

@@ -266,7 +266,8 @@ class StageRun:
         elif verdict == "broken":
             verdict, message = "unknown", "the counterexample does not replay under the reference evaluator"
         margin = float(verdicts.margin[k])
-        if verdict == "certified" and self.stage.evidence == "bound" and not isfinite(margin):
+        bounded = self.stage.evidence == "bound" and not self.stage.prunes  # what was tried has no bound
+        if verdict == "certified" and bounded and not isfinite(margin):
             verdict, message = "unknown", "certified without a margin that is a number"
         if verdicts.sizes and verdicts.sizes[k]:
             message = "; ".join(filter(None, (message, f"{verdicts.sizes[k]} inputs in the set")))
