@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from scipy.stats import binomtest
 from sklearn.datasets import load_digits
 
 from tmlang.audit.bundle import Bundle
+from tmlang.audit.shift_rows import shift_faults
+from tmlang.base import canonical
 
 pytestmark = pytest.mark.xdist_group("shifts")
 DIGITS = SPECS / "digits"
@@ -85,6 +88,33 @@ def test_the_auditor_and_the_report_agree(evidence: Evidence, tmp_path: Path) ->
         assert "accuracy after the change" in text
         assert "survival, rejections failing" not in text
         assert "broken by none of the attacks" not in text
+
+
+def test_what_a_change_turned_is_saved_shown_and_asked_about_again(evidence: Evidence, tmp_path: Path) -> None:
+    """The saved inputs are exactly the changed pages of the examples that were right before and not after, to the byte
+    as the library blurs them; the model takes every decision again, and a row without its input is found."""
+    from imagecorruptions.corruptions import defocus_blur
+
+    bundle = Bundle.open(evidence.path)
+    rows = [r for r in bundle.records() if r.evaluation == "focus"]
+    right = {r.unit for r in rows if r.stage == "clean" and r.clean == "cc"}
+    turned = [r for r in rows if r.stage != "clean" and r.unit in right and r.decision != r.label]
+    assert turned
+    assert [r.unit for r in rows if r.candidate is not None] == [r.unit for r in turned]
+    page = pages()
+    for r in turned:
+        changed, original, _ = bundle.candidate(r.candidate or "")
+        assert np.array_equal(original.reshape(32, 32), page[r.unit])
+        assert np.array_equal(changed.reshape(32, 32), defocus_blur(Image.fromarray(page[r.unit]), 1).astype(np.uint8))
+    text = (evidence.path / "report.html").read_text(encoding="utf-8")
+    assert "What the change turned" in text
+    assert f'alt="changed input of {turned[0].unit}"' in text
+    said = tmc("audit", evidence.path, "--model", DIGITS, "--trust-code", folder=tmp_path)
+    assert said.code == 0, said.text
+    lost = replace(turned[0], candidate=None)
+    plan = canonical.loads(bundle.read_bytes("plan.json"))
+    of_focus = next(e for e in plan["evaluations"] if e["name"] == "focus")
+    assert "a changed input is saved iff it turned a correct decision" in list(shift_faults(of_focus, [lost]))
 
 
 def test_every_format_tells_the_numbers_of_the_records(evidence: Evidence) -> None:

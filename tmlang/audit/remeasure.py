@@ -18,7 +18,19 @@ from numpy.typing import NDArray
 
 from tmlang.audit.retransform import made_by, shared_out
 from tmlang.meaning.spaces import Arithmetic, Cell, Num, Op, Ref, Relation, Space
-from tmlang.meaning.threats import Allowed, Anything, Ball, Both, Either, Mutable, Patch, Property, Threat, Transform
+from tmlang.meaning.threats import (
+    Allowed,
+    Anything,
+    Ball,
+    Both,
+    Either,
+    Mutable,
+    Patch,
+    Property,
+    Shift,
+    Threat,
+    Transform,
+)
 
 Point = Sequence[Fraction]
 
@@ -69,17 +81,19 @@ def _exact(space: Space, cell: Cell, value: float, index: bool) -> Fraction:
 
 def broken_rules(
     space: Space,
-    subject: Threat | Property,
+    subject: Threat | Property | Shift,
     original: Point,
     candidate: Point,
     theta: Sequence[float] | None = None,
 ) -> list[str]:
-    """Why ``candidate`` is not in the allowed set of ``original``, or in the box of a property; empty inside.
-    ``theta``: the parameters that are told to make it, under a transform.
+    """Why ``candidate`` is not in the allowed set of ``original``, in the box of a property, or, behind a shift, in the
+    space; empty inside. ``theta``: the parameters that are told to make it, under a transform.
 
     Raises :class:`CannotMeasure`.
     """
     faults = _space_faults(space, candidate)
+    if isinstance(subject, Shift):
+        return faults
     if isinstance(subject, Property):
         named = dict(zip(space.features, candidate, strict=True))
         limits = (Relation(Ref(f), op, Num(v), text=f"of {f}") for f, op, v in subject.given)  # type: ignore[arg-type]

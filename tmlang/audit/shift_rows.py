@@ -14,7 +14,7 @@ from tmlang.audit.recorrupt import of_stage
 from tmlang.audit.undecided_rows import UNFIT
 
 Json = Mapping[str, Any]
-_ADVERSARIAL = ("observed_failure", "verdict", "within_access", "label_kept", "candidate", "target", "margin", "gap")
+_ADVERSARIAL = ("observed_failure", "verdict", "within_access", "label_kept", "target", "margin", "gap")
 """What only a search or a proof tells."""
 
 
@@ -26,8 +26,11 @@ def shift_faults(evaluation: Json, rows: Iterable[Record]) -> Iterator[str]:
     for row in rows:
         stage = stages.get(row.stage.removeprefix(evaluation["name"] + "/"))
         told = [name for name in _ADVERSARIAL if getattr(row, name) is not None]
+        turned = stage is not None and row.clean == "cc" and row.status == "valid" and row.decision != row.label
         if stage is None and "margin" in told:
             told.remove("margin")  # of the original, measured
+        if turned != (row.candidate is not None):
+            yield "a changed input is saved iff it turned a correct decision"
         if told or row.counted_failure:
             yield f"a shift is no attack, and its row tells {told[0] if told else 'counted_failure'}"
         if stage is None:

@@ -68,6 +68,11 @@ def proof_stages(evaluation: EvaluationPlan) -> tuple[Stage, ...]:
     )
 
 
+def is_turned(row: Record) -> bool:
+    """A changed input of a shift that took a correct decision away."""
+    return row.status == "valid" and row.clean == "cc" and row.decision != row.label
+
+
 def is_witness(row: Record) -> bool:
     """A candidate inside the set that replays and newly fails."""
     return row.status == "valid" and row.within_scope is True and row.observed_failure is True

@@ -265,7 +265,7 @@ def _candidates(bundle: Bundle, plan: Plan, rows: Sequence[Record], found: Audit
     measured, skipped = 0, set()
     for row in rows:
         subject = subjects.get(row.evaluation)
-        if subject is None or isinstance(subject, Shift):
+        if subject is None:
             continue
         if row.candidate is None:
             if row.observed_failure:
@@ -309,7 +309,7 @@ def _shared(bundle: Bundle, plan: Plan, rows: Sequence[Record], found: Audit) ->
         found.checked.append(f"{len(pairs)} inputs of {evaluation.name} come of one perturbation")
 
 
-def _measure(bundle: Bundle, plan: Plan, subject: Threat | Property, row: Record) -> Iterator[str]:
+def _measure(bundle: Bundle, plan: Plan, subject: Threat | Property | Shift, row: Record) -> Iterator[str]:
     space = plan.space(plan.model(subject.model).space)
     assert row.candidate is not None
     stored, original, indices = bundle.candidate(row.candidate)

@@ -22,7 +22,7 @@ from tmlang.diagnostics.stop import Stop
 from tmlang.execute.arena import Arena, make_arena
 from tmlang.execute.enclosed import beyond, bounded_classes, scores_of
 from tmlang.execute.world import World
-from tmlang.meaning.threats import Shift, branch_names
+from tmlang.meaning.threats import branch_names
 from tmlang.plan.lock import frozen
 
 
@@ -81,7 +81,7 @@ def replay_all(bundle: Bundle, world: World) -> Replayed:
             found.inputs += sum(r.candidate is not None for r in drawn)
             found.clean += len(arena.units)
             continue
-        if (why := _not_one_decision(world, arena)) is not None:
+        if (why := _not_one_decision(arena)) is not None:
             found.unchecked.append(f"the decisions of {evaluation.name}: {why}")
             continue
         saved = list(_replayed(bundle, arena, own))
@@ -110,12 +110,15 @@ def _arena(world: World, name: str) -> Arena:
     return arena
 
 
-def _not_one_decision(world: World, arena: Arena) -> str | None:
-    if isinstance(world.plan.subject(arena.evaluation.subject), Shift):
-        return "the inputs of a shift are not saved"
-    if arena.confirmation is not None or arena.attacked.model.decide.rule == "most_likely":
+def _not_one_decision(arena: Arena) -> str | None:
+    random = arena.attacked.model.random.kind == "per_request"
+    if random or arena.confirmation is not None or arena.attacked.model.decide.rule == "most_likely":
         return "they are drawn, and not repeated by one pass"
     return None
+
+
+def _is_shift(arena: Arena) -> bool:
+    return any(s.role == "corrupt" for s in arena.evaluation.stages)
 
 
 def _same_noise(arena: Arena, run: Mapping[str, Any]) -> bool:
@@ -181,7 +184,8 @@ def _faults(again: Again, arena: Arena) -> Iterator[str]:
     row = again.row
     if not again.agrees and row.status != "unstable":
         yield f"the input of {row.stage} was decided {row.decision}, and the model decides {again.decision}"
-    if row.verdict is None and row.status != "unstable" and not _alike(row.margin, again.margin):
+    searched = row.verdict is None and not _is_shift(arena)  # proofs and shifts tell no margin of an input
+    if searched and row.status != "unstable" and not _alike(row.margin, again.margin):
         yield f"the input of {row.stage} was given the margin {row.margin}, and it is {again.margin}"
     here = next((i for i, u in enumerate(arena.units) if u.id == row.unit), None)
     if here is not None and not np.array_equal(arena.x[here].numpy(), again.start):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tmlang.audit.corruptions import stage_cell
 from tmlang.audit.record import REJECTED
+from tmlang.audit.units import is_turned
 from tmlang.backends.contract import BackendRefusal, Corruption
 from tmlang.backends.decision import NON_FINITE_FAILS, why
 from tmlang.backends.recheck import Facts
@@ -60,7 +61,9 @@ class ShiftRun(StageRun):
             shift_row(name, label, units[i], self.repeat, fact, Effort(seconds=seconds, seed=self.seed(i)), by)
             for i, fact in zip(piece.at, facts, strict=True)
         ]
-        return Batch(tuple(rows), tuple(Kept(i, None) for i in piece.at))
+        # What the change turned is kept, to be looked at and asked about again.
+        turned = (f.x if is_turned(row) else None for f, row in zip(facts, rows, strict=True))
+        return Batch(tuple(rows), tuple(Kept(i, x) for i, x in zip(piece.at, turned, strict=True)))
 
     def _facts(self, unit: int) -> Facts:
         """What became of a unit: the evaluator's decision of the changed input, if that is an input of the space."""
@@ -72,13 +75,14 @@ class ShiftRun(StageRun):
         member = self.arena.sets.rows([unit]).member(changed[None])[0]
         if not member.inside:
             return Facts("invalid", rule=member.rule)
-        decisions = self._decisions(unit, torch.from_numpy(changed.astype(self.arena.sets.domain.dtype))[None])
+        given = changed.astype(self.arena.sets.domain.dtype)
+        decisions = self._decisions(unit, torch.from_numpy(given)[None])
         if len(decisions) > 1:
             return Facts("unstable", "the replays of this input disagree")
         decision = decisions.pop()
         if decision < REJECTED:
-            return Facts("valid" if decision == NON_FINITE_FAILS else "error", why(decision))
-        return Facts("valid", decision=decision, rejected=decision == REJECTED)
+            return Facts("valid" if decision == NON_FINITE_FAILS else "error", why(decision), x=given)
+        return Facts("valid", x=given, decision=decision, rejected=decision == REJECTED)
 
     def _change(self, unit: int) -> NDArray[Any] | str:
         """The changed input (*shape), or why there is none."""

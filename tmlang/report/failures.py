@@ -14,7 +14,7 @@ from tmlang.audit.bundle import Bundle
 from tmlang.audit.record import CLEAN_STAGE, REJECTED, Record
 from tmlang.audit.remeasure import exact_values
 from tmlang.audit.show import number
-from tmlang.audit.units import is_witness, stage_label
+from tmlang.audit.units import is_turned, is_witness, stage_label
 from tmlang.meaning.spaces import Cell, Space
 from tmlang.meaning.threats import Allowed, Property, Shift, Subject, Threat, transforms
 from tmlang.plan.ir import EvaluationPlan
@@ -74,11 +74,13 @@ def failure_views(
     space: Space,
     records: Sequence[Record],
 ) -> tuple[tuple[FailureView, ...], int]:
-    """The nearest witness of each broken unit, nearest first, at most :data:`MOST_ROWS`, and how many there are.
+    """The nearest witness of each broken unit, nearest first, or the first input of each example that a shift turned;
+    at most :data:`MOST_ROWS`, and how many there are.
 
     ``classes``: the names of decisions; those of a property are ``holds`` and ``violated``.
     """
-    rows = nearest_witnesses(r for r in records if r.evaluation == evaluation.name)
+    own = [r for r in records if r.evaluation == evaluation.name]
+    rows = turned_by_shift(own) if isinstance(subject, Shift) else nearest_witnesses(own)
     views = [
         failure_view(bundle, evaluation, subject, classes, space, row, pictures=i < MOST_PICTURES)
         for i, row in enumerate(rows[:MOST_ROWS])
@@ -108,6 +110,15 @@ def nearest_witnesses(records: Iterable[Record]) -> list[Record]:
     for row in sorted(filter(is_witness, records), key=nearness):
         nearest.setdefault(row.unit, row)
     return list(nearest.values())
+
+
+def turned_by_shift(records: Iterable[Record]) -> list[Record]:
+    """Of every example that was decided rightly, the first changed input that was not."""
+    first: dict[str, Record] = {}
+    for row in records:
+        if row.stage != CLEAN_STAGE and is_turned(row):
+            first.setdefault(row.unit, row)
+    return list(first.values())
 
 
 def distance(row: Record) -> float | None:
@@ -148,8 +159,7 @@ def look_first(
 
 def _fallen(records: Sequence[Record]) -> Look | None:
     """Decided rightly before the change, and not after it."""
-    after = [r for r in records if r.stage != CLEAN_STAGE and r.status == "valid" and r.clean == "cc"]
-    fallen = list(dict.fromkeys(r.unit for r in after if r.decision != r.label))
+    fallen = [r.unit for r in turned_by_shift(records)]
     if not fallen:
         return None
     named = ", ".join(f"`{unit}`" for unit in fallen[:_NAMED]) + (" and others" if len(fallen) > _NAMED else "")

@@ -125,7 +125,8 @@ def _failures(e: EvaluationView) -> Iterator[str]:
         yield from ("### Where to look first", "", _text(e.look.text), "")
     if not e.failed:
         return
-    yield from (f"### What failed ({len(e.failures)} of {e.failed})", "")
+    title = "What the change turned" if e.kind == "shift" else "What failed"
+    yield from (f"### {title} ({len(e.failures)} of {e.failed})", "")
     rows = [
         (
             f.unit,
