@@ -14,6 +14,9 @@ from native_support import linear, run
 from torch import nn
 
 from tmlang.backends.native.hunt import Hunt
+from tmlang.backends.native.terrain import Terrain
+from tmlang.meaning.spaces import Cell, Metric
+from tmlang.meaning.threats import Ball, Both
 from tmlang.meaning.values import Distance, Quantity, Symbol
 
 
@@ -138,3 +141,36 @@ def test_uniform_numbers_hang_on_seed_and_draw_alone():
     many = Hunt(case.job(threat())).uniform(torch.arange(3), 0, 20_000)
     assert abs(float(many.mean()) - 0.5) < 5 / (12 * 60_000) ** 0.5
     assert abs(float(np.corrcoef(many.numpy())[0, 1])) < 5 / 20_000**0.5
+
+
+@pytest.mark.parametrize("attack", LENGTH)
+def test_inputs_in_float64_are_searched_as_others(bumpy, attack):
+    """The network answers in float32; a ball that holds nearly everything breaks every unit, by any search."""
+    space = replace(unit_box(8), dtype="float64")
+    case = Case(bumpy.deployed.network, space, model(5), bumpy.x.astype(np.float64), bumpy.y.tolist())
+    found = run(attack, case, case.job(threat("linf", F(9, 10))), **LENGTH[attack])
+    assert found.x.dtype == torch.float64
+    assert int(found.offered.sum()) > 20
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("slope", [0.0, 1e-310, 1e-40])
+@pytest.mark.parametrize("norm", ["l2", "l1"])
+def test_no_slope_is_no_direction(dtype, slope, norm):
+    """A radius of 8 over the least float is infinite, and 0 times that no number; lengths stay within the radius."""
+    space = unit_box(4, cells=(Cell("integer", F(0), F(255), F(1)),), dtype=str(dtype).removeprefix("torch."))
+    case = Case(nn.Linear(4, 2), space, model(2), np.full((2, 4), 100), [0, 0])
+    ground = Terrain.of(case.job(threat(norm, F(8))).sets, 0, dtype)
+    way = ground.ascent(ground.region.centre, torch.full((2, 4), slope, dtype=dtype))
+    assert way.isfinite().all()
+    assert (way.norm(p=int(norm[1]), dim=1) <= 8.001).all()
+
+
+@pytest.mark.parametrize("attack", ["square", "decision_search"])
+def test_a_metric_that_is_left_out_stops_no_search(attack):
+    """Scores 4 a and 3: a goes from 1/2 to 1, at a cost of 1/2 where 1 is allowed, and at a length of 1/2 of 3/4."""
+    space = replace(unit_box(2, features=("a", "b")), metrics=(Metric("m", (("a", F(1)), ("b", F(1)))),))
+    case = linear([[4, 0], [0, 0]], [0, 3], space, [[0.5, 0.5]])
+    allow = Both((Ball("metric", "px", F(1), metric="m"), Ball("l2", "px", F(3, 4))))
+    found = run(attack, case, case.job(replace(threat(), allow=allow)), **LENGTH[attack])
+    assert bool(found.offered.all())

@@ -62,7 +62,8 @@ def _told(proved: int, listed: int) -> str:
 def _size(job: Job, unit: int) -> int:
     """|S| where it is a product; 0 where only a list would tell."""
     sets = job.sets
-    if len(sets.branches) > 1 or sets.branches[0].balls or sets.space.relations or sets.space.one_hot:
+    own = sets.branches[0]
+    if len(sets.branches) > 1 or own.balls or own.transform or sets.space.relations or sets.space.one_hot:
         return 0
     ranges = ranges_of(sets, unit, 0)
     return 0 if ranges is None else prod(len(values) for _, values in ranges)

@@ -91,7 +91,7 @@ def _ask(
     shown = torch.from_numpy(proposals).to(job.x.dtype).reshape(-1, *job.x.shape[1:])
     with torch.no_grad():
         seen, _ = hunt.look(shown, rows)
-    value = margin(seen.scores, job.y[rows], None if job.target is None else job.target[rows])
+    value = margin(seen.scores, job.y[rows], None if job.target is None else job.target[rows]).to(best.dtype)
     top = torch.full_like(best, -torch.inf).scatter_reduce(0, torch.from_numpy(owners), value, "amax")
     improved = top > best
     x = x.copy()

@@ -67,7 +67,7 @@ class _Lines:
     def _proposal(self, step: int) -> Tensor:
         """The signs with one block turned; in l2, where every coordinate costs, each block is also tried without."""
         size = self.signs.shape[1]
-        if self.terrain.geometry == "linf":
+        if self.terrain.per_coordinate:
             return self.signs * turn(step, size)
         block = turn((step + 1) // 2, size)
         return self.signs * (block if step % 2 else block.clamp(min=0))
@@ -102,7 +102,7 @@ class _Lines:
         """The step of length one radius along the signs of what may move."""
         region = self.free.region
         moving = torch.where(region.lower[rows] < region.upper[rows], signs, 0.0)
-        if self.terrain.geometry == "linf":
+        if self.terrain.per_coordinate:
             return moving * self.terrain.radius
         length: Tensor = moving.norm(dim=1, keepdim=True)
         return moving * (self.terrain.radius / length.clamp(min=1))

@@ -90,13 +90,13 @@ class _Run:
         """``targets`` (N,): where each unit is led. The first run starts at the original (``draw`` is ``None``)."""
         x = self.free.region.centre if draw is None else self._start(draw)
         self.hunt.began()
-        begun = torch.full_like(self.nearest, -torch.inf)
+        begun = torch.full(self.nearest.shape, -torch.inf, dtype=torch.float64)
         for k in range(steps):
             if not len(self.units):
                 return
             gap, slope = self._nearest(x) if targets is None else self._boundary(x, targets[self.units])
             if k == 0:
-                begun[self.units] = gap[:, 0]
+                begun[self.units] = gap[:, 0].double()
             self.hunt.came_further(self.units[gap[:, 0] < begun[self.units]])
             centre = self.free.region.centre
             step = self._meet(x, slope, gap)

@@ -52,7 +52,8 @@ class Hunt:
 
     def branches_but_l1(self, who: str) -> list[int]:
         """The branches that ``who``, which searches no l1 sets, goes over; refused where there is none."""
-        found = [b for b in range(len(self.job.sets.branches)) if self.terrain(b).geometry != "l1"]
+        grounds = [self.terrain(b) for b in range(len(self.job.sets.branches))]
+        found = [b for b, ground in enumerate(grounds) if ground.geometry != "l1" or ground.per_coordinate]
         if not found:
             raise BackendRefusal(f"{who} searches linf and l2 sets")
         return found
@@ -150,8 +151,8 @@ def likeliest(hunt: Hunt) -> Tensor:
     """The wrong classes of every unit, the likeliest at its original first: (N, K - 1), for one row of scores each."""
     job = hunt.job
     units = hunt.open()
-    scores = torch.zeros(len(job.x), job.oracle.classes, dtype=job.x.dtype)
+    scores = torch.zeros(len(job.x), job.oracle.classes, dtype=torch.float64)
     if len(units):
-        scores[units] = hunt.look(job.x[units], units)[0].scores
+        scores[units] = hunt.look(job.x[units], units)[0].scores.double()
     ranked = scores.scatter(1, job.y[:, None], -torch.inf).argsort(dim=1, descending=True)
     return ranked[:, :-1]

@@ -131,7 +131,7 @@ class _Run:
 
     def go(self, queries: int, p: float, over: int) -> None:
         """``over``: the iterations that the shares of the windows are spread over."""
-        flat = self.terrain.geometry == "linf"
+        flat = self.terrain.per_coordinate
         self._try(self._stripes() if flat else self._bumps())
         for k in range(1, queries):
             if not len(self.units):

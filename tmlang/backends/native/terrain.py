@@ -101,6 +101,12 @@ class Terrain:
             (sets.domain.low, sets.domain.high),
         )
 
+    @property
+    def per_coordinate(self) -> bool:
+        """Whether ``radius`` says how far each coordinate gets: in a box, and under a metric, which has no one unit."""
+        powers = (b for b in self.region.balls if isinstance(b, PowerBall))
+        return self.geometry == "linf" or (self.geometry == "l1" and any(b.weights is not None for b in powers))
+
     def rows(self, at: Tensor) -> Terrain:
         """Some of the units, in that order."""
         return replace(self, region=self.region.rows(at))
@@ -184,7 +190,10 @@ class Terrain:
             rank = ((1 - kept) * size).long().clamp(0, size - 1)
             least = free.abs().sort(dim=1).values.gather(1, rank)
             free = torch.sign(free.masked_fill_(free.abs() < least, 0.0))
-        return free.mul_(self.radius / _length(free, self.geometry))
+        length = _length(free, self.geometry)
+        scale = self.radius / length
+        # A gradient of 0, or nearly: the quotient overflows, and 0 times that is no direction.
+        return torch.where(scale.isfinite(), free * scale, free / length * self.radius)
 
 
 def _length(v: Tensor, geometry: Geometry) -> Tensor:
