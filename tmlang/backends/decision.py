@@ -7,6 +7,7 @@ rounded constant.
 from __future__ import annotations
 
 from fractions import Fraction
+from math import log
 
 import torch
 
@@ -119,9 +120,15 @@ class Decision:
         others = scores.masked_fill(own, -torch.inf).amax(dim=1)
         return torch.where(labels >= 0, scores.gather(1, labels.clamp(min=0)[:, None])[:, 0] - others, torch.nan)
 
+    @property
+    def has_slack(self) -> bool:
+        """Whether a pass shows how far it is from a rejection (:meth:`slack`)."""
+        return any(c.quantity != "agreement" for c in self.model.reject)
+
     def slack(self, outputs: Tensor) -> Tensor | None:
-        """How far outputs (n, H) are from a rejection, by the nearest condition and in units of its value: (n,), below
-        0 where it rejects, differentiable. ``None`` for an object that never abstains, or by agreement only."""
+        """How far outputs (n, H) are from a rejection, by the nearest condition and in units of its value (a share of
+        the softmax: in logarithms of odds, which keep a slope where a model is sure): (n,), below 0 where it rejects,
+        differentiable. ``None`` for an object that never abstains, or by agreement only."""
         terms = [self._distance(c, outputs) for c in self.model.reject if c.quantity != "agreement"]
         return torch.stack(terms).amin(dim=0) if terms else None
 
@@ -131,8 +138,13 @@ class Decision:
             scores = self._scores(outputs)
             others = torch.arange(scores.shape[1]) != int(value)
             return scores[:, others].amax(dim=1) - scores[:, int(value)]
-        measured = self._measured(condition, outputs)
         sign = 1.0 if condition.op in ("<", "<=") else -1.0
+        if condition.quantity == "max_softmax" and not self.probabilities and 0 < value < 1:
+            scores = self._scores(outputs).to(torch.float64)
+            top, at = scores.max(dim=1, keepdim=True)
+            odds = top[:, 0] - scores.scatter(1, at, -torch.inf).logsumexp(dim=1)
+            return sign * (odds - log(value / (1 - value)))
+        measured = self._measured(condition, outputs)
         return sign * (measured - value) / (abs(value) or 1.0)
 
     def _scores(self, outputs: Tensor) -> Tensor:

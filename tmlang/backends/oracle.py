@@ -162,6 +162,11 @@ class Oracle:
         return decided
 
     @property
+    def shows_slack(self) -> bool:
+        """Whether a pass of scores tells how far the object is from a rejection."""
+        return bool(getattr(self._decide, "has_slack", False))
+
+    @property
     def unfit(self) -> int:
         """What the decision says of scores that are not finite."""
         return int(getattr(self._decide, "unfit", NON_FINITE))

@@ -17,7 +17,7 @@ import torch
 from tmlang.backends.contract import BackendRefusal, Candidates, Job
 from tmlang.backends.native.arguments import whole, word
 from tmlang.backends.native.hunt import Hunt, likeliest
-from tmlang.backends.native.losses import Loss, loss_of
+from tmlang.backends.native.losses import Loss, aims, loss_of
 from tmlang.backends.native.terrain import Terrain
 
 if TYPE_CHECKING:
@@ -63,22 +63,24 @@ class Climb:
 
 
 class APGD:
-    """``native.apgd``: one loss, ``restarts`` random starts of ``steps`` iterations in every branch."""
+    """``native.apgd``: one loss, ``restarts`` random starts of ``steps`` iterations in every branch; as many again
+    towards a rejection, where that fails too."""
 
     def __init__(self, row: Method) -> None:
         self.row = row
 
     def search(self, job: Job) -> Candidates:
         loss = loss_of(job, word(job.arguments["loss"]))
-        hunt = Hunt(job)
+        hunt, climbed = Hunt(job), aims(job, loss)
         for draw in range(whole(job.arguments["restarts"])):
-            _everywhere(hunt, job.target, loss, draw)
+            for k, aim in enumerate(climbed):
+                _everywhere(hunt, job.target, aim, draw * len(climbed) + k)
         return hunt.result()
 
 
 class APGDTargeted:
     """``native.apgd_targeted``: the targeted DLR loss towards the ``targets`` likeliest wrong classes, one after the
-    other (section 4). Success is still any failure of the threat."""
+    other (section 4), then towards a rejection, where that fails too. Success is still any failure of the threat."""
 
     def __init__(self, row: Method) -> None:
         self.row = row
@@ -90,9 +92,12 @@ class APGDTargeted:
         hunt = Hunt(job)
         ranked = likeliest(hunt)
         targets = min(whole(job.arguments["targets"]), job.oracle.classes - 1)
+        others = aims(job, loss)[1:]
+        runs: list[tuple[Tensor | None, Loss]] = [(ranked[:, rank], loss) for rank in range(targets)]
+        runs += [(None, aim) for aim in others]
         for restart in range(whole(job.arguments["restarts"])):
-            for rank in range(targets):
-                _everywhere(hunt, ranked[:, rank], loss, restart * targets + rank)
+            for k, (towards, aim) in enumerate(runs):
+                _everywhere(hunt, towards, aim, restart * len(runs) + k)
         return hunt.result()
 
 

@@ -8,6 +8,7 @@ needed.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from tmlang.backends.inward import rounded
 from tmlang.backends.native.arguments import whole
 from tmlang.backends.native.coupled import broken, mended
 from tmlang.backends.native.hunt import Hunt
-from tmlang.backends.native.losses import margin
+from tmlang.backends.native.losses import Loss, aims, loss_of
 from tmlang.backends.threatset import ThreatSet
 
 if TYPE_CHECKING:
@@ -49,14 +50,14 @@ class Coordinates:
 
     def search(self, job: Job) -> Candidates:
         hunt = Hunt(job)
-        for restart in range(whole(job.arguments["restarts"])):
+        for restart, aim in product(range(whole(job.arguments["restarts"])), aims(job, loss_of(job, "margin"))):
             units = hunt.open()
             if len(units):
-                _climb(hunt, units, restart, whole(job.arguments["rounds"]))
+                _climb(hunt, units, restart, whole(job.arguments["rounds"]), aim)
         return hunt.result()
 
 
-def _climb(hunt: Hunt, units: Tensor, restart: int, rounds: int) -> None:
+def _climb(hunt: Hunt, units: Tensor, restart: int, rounds: int, aim: Loss) -> None:
     job = hunt.job
     draws = [np.random.default_rng((job.seeds[u], restart)) for u in units.tolist()]
     x = job.sets.rows(units.numpy()).originals.reshape(len(units), -1)
@@ -66,7 +67,7 @@ def _climb(hunt: Hunt, units: Tensor, restart: int, rounds: int) -> None:
     proposals, owners = x, np.arange(len(units))
     stuck = np.zeros(len(units), np.bool_)
     for _ in range(rounds):
-        best, x, improved = _ask(hunt, units, proposals, owners, x, best)
+        best, x, improved = _ask(hunt, aim, units, proposals, owners, x, best)
         kept = np.flatnonzero((hunt.going(units) & (improved | ~torch.from_numpy(stuck))).numpy())
         if not len(kept):
             return
@@ -76,7 +77,7 @@ def _climb(hunt: Hunt, units: Tensor, restart: int, rounds: int) -> None:
 
 
 def _ask(
-    hunt: Hunt, units: Tensor, proposals: Values, owners: NDArray[np.intp], x: Values, best: Tensor
+    hunt: Hunt, aim: Loss, units: Tensor, proposals: Values, owners: NDArray[np.intp], x: Values, best: Tensor
 ) -> tuple[Tensor, Values, Tensor]:
     """Loss and input of the best proposal of every unit, and where it is better than what was there."""
     job = hunt.job
@@ -91,7 +92,7 @@ def _ask(
     shown = torch.from_numpy(proposals).to(job.x.dtype).reshape(-1, *job.x.shape[1:])
     with torch.no_grad():
         seen, _ = hunt.look(shown, rows)
-    value = margin(seen.scores, job.y[rows], None if job.target is None else job.target[rows]).to(best.dtype)
+    value = aim(seen, job.y[rows], None if job.target is None else job.target[rows]).to(best.dtype)
     top = torch.full_like(best, -torch.inf).scatter_reduce(0, torch.from_numpy(owners), value, "amax")
     improved = top > best
     x = x.copy()

@@ -85,6 +85,20 @@ def reject_aware(rejection_fails: bool) -> Loss:
     return loss
 
 
+def towards_rejection(seen: Seen, labels: Tensor, targets: Tensor | None) -> Tensor:  # noqa: ARG001
+    """How near a rejection is."""
+    assert seen.slack is not None
+    return _legible(-seen.slack)
+
+
+def aims(job: Job, loss: Loss) -> tuple[Loss, ...]:
+    """What the runs of a search climb, one after the other: ``loss`` towards a wrong class, and, where a rejection is a
+    failure as well and the attacker knows of it, the way to a rejection, which is often another one."""
+    rejected, unaware = job.threat.rejected, "reject" in job.threat.access.unaware_of
+    fails = rejected is not None and rejected.kind in ("fail", "fail_within") and not unaware
+    return (loss, towards_rejection) if fails and job.target is None and job.oracle.shows_slack else (loss,)
+
+
 def loss_of(job: Job, name: str, *, targeted: bool | None = None) -> Loss:
     """The loss of this name for a job. Raises :class:`BackendRefusal` where it is not defined for so few classes."""
     aims = job.target is not None if targeted is None else targeted

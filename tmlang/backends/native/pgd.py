@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import torch
@@ -9,7 +10,7 @@ import torch
 from tmlang.backends.contract import Candidates, Job
 from tmlang.backends.native.arguments import in_radii, whole, word
 from tmlang.backends.native.hunt import Hunt
-from tmlang.backends.native.losses import Loss, loss_of
+from tmlang.backends.native.losses import Loss, aims, loss_of
 from tmlang.backends.native.terrain import Terrain
 from tmlang.backends.native.universal import shared_search
 
@@ -20,7 +21,8 @@ Tensor = torch.Tensor
 
 
 class PGD:
-    """``native.pgd``: ``restarts`` runs of ``steps`` steps of length ``step_size`` in every branch; of a universal
+    """``native.pgd``: ``restarts`` runs of ``steps`` steps of length ``step_size`` in every branch, and as many towards
+    a rejection, where that fails too; of a universal
     perturbation one run, from nothing, on what it is fitted on."""
 
     def __init__(self, row: Method) -> None:
@@ -30,17 +32,16 @@ class PGD:
         loss = loss_of(job, word(job.arguments["loss"]))
         if job.threat.perturbation == "universal":
             return shared_search(job, loss, 1)
-        hunt = Hunt(job)
-        branches = len(job.sets.branches)
-        for restart in range(whole(job.arguments["restarts"])):
-            for branch in range(branches):
-                units = hunt.open()
-                if len(units):
-                    here = hunt.terrain(branch).rows(units)
-                    start = here.region.centre
-                    if job.arguments["random_start"]:
-                        start = here.start(hunt.uniform(units, restart * branches + branch, start.shape[1]))
-                    ascend(hunt, here, units, start, loss)
+        hunt, climbed = Hunt(job), aims(job, loss)
+        runs = product(range(whole(job.arguments["restarts"])), climbed, range(len(job.sets.branches)))
+        for draw, (_, aim, branch) in enumerate(runs):
+            units = hunt.open()
+            if len(units):
+                here = hunt.terrain(branch).rows(units)
+                start = here.region.centre
+                if job.arguments["random_start"]:
+                    start = here.start(hunt.uniform(units, draw, start.shape[1]))
+                ascend(hunt, here, units, start, aim)
         return hunt.result()
 
 

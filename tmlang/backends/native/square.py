@@ -8,6 +8,7 @@ The randomness of a unit comes from its own seed, in blocks of iterations.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from tmlang.backends.library import searched_ball
 from tmlang.backends.masks import image_axes
 from tmlang.backends.native.arguments import number, whole
 from tmlang.backends.native.hunt import Hunt
-from tmlang.backends.native.losses import margin
+from tmlang.backends.native.losses import Loss, aims, loss_of
 from tmlang.backends.native.terrain import Terrain
 from tmlang.meaning.spaces import Space
 
@@ -83,15 +84,15 @@ class Square:
     def search(self, job: Job) -> Candidates:
         searched_ball(job.threat, self.row.norms)  # refuses what its windows are not for
         hunt, frame = Hunt(job), Frame.of(job.sets.space)
-        for restart in range(whole(job.arguments["restarts"])):
-            for branch in range(len(job.sets.branches)):
-                units = hunt.open()
-                if len(units):
-                    terrain = hunt.terrain(branch).rows(units)
-                    run = _Run(hunt, frame, terrain, units, restart * len(job.sets.branches) + branch)
-                    queries = whole(job.arguments["queries"])
-                    over = job.arguments.get("schedule")
-                    run.go(queries, float(number(job.arguments["p_init"])), queries if over is None else whole(over))
+        climbed = aims(job, loss_of(job, "margin"))
+        runs = product(range(whole(job.arguments["restarts"])), climbed, range(len(job.sets.branches)))
+        for draw, (_, aim, branch) in enumerate(runs):
+            units = hunt.open()
+            if len(units):
+                run = _Run(hunt, frame, hunt.terrain(branch).rows(units), units, draw, aim)
+                queries = whole(job.arguments["queries"])
+                over = job.arguments.get("schedule")
+                run.go(queries, float(number(job.arguments["p_init"])), queries if over is None else whole(over))
         return hunt.result()
 
 
@@ -122,8 +123,8 @@ class _Draws:
 class _Run:
     """One run over n units; narrowed to those that are left."""
 
-    def __init__(self, hunt: Hunt, frame: Frame, terrain: Terrain, units: Tensor, draw: int) -> None:
-        self.hunt, self.frame, self.terrain, self.units = hunt, frame, terrain, units
+    def __init__(self, hunt: Hunt, frame: Frame, terrain: Terrain, units: Tensor, draw: int, aim: Loss) -> None:
+        self.hunt, self.frame, self.terrain, self.units, self.aim = hunt, frame, terrain, units, aim
         self.draws = _Draws(hunt.generators(units, draw), 5 + frame.shape[0])
         self.best = terrain.region.centre
         self.loss = torch.full((len(units),), -torch.inf, dtype=self.best.dtype)
@@ -146,7 +147,7 @@ class _Run:
         trial = self.terrain.project(self.terrain.region.centre + self.frame.flat(change))
         with torch.no_grad():
             seen, going = self.hunt.look(self.terrain.shown(trial), self.units)
-        value = margin(seen.scores, job.y[self.units], None if job.target is None else job.target[self.units])
+        value = self.aim(seen, job.y[self.units], None if job.target is None else job.target[self.units])
         better = value > self.loss
         self.best = torch.where(better[:, None], trial, self.best)
         self.loss = torch.where(better, value, self.loss)
