@@ -8,11 +8,13 @@ original has no decision (``error``), fails (``fail``), or is rejected, which fa
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 import torch
-from backend_support import Case, method, model, threat
+from backend_support import Case, certify, method, model, threat, unit_box
 from conformance_support import CASES, RADII, first, home, rows, watched
 from torch import nn
 
@@ -24,12 +26,14 @@ from tmlang.backends.recheck import Facts
 from tmlang.backends.undecided import Undecided
 from tmlang.execute.evaluator import Evaluator
 from tmlang.meaning.models import Decide
+from tmlang.meaning.spaces import Cell
 from tmlang.meaning.threats import Rejected
 
 Rule = Literal["fail", "reject", "error"]
 RULES: tuple[Rule, ...] = ("fail", "reject", "error")
 ATTACKS = [m.path for m in rows("attack")]
 UNITS = 2
+EIGHTHS = Cell("lattice", Fraction(0), Fraction(1), Fraction(1, 8))
 
 
 def cases() -> list[Any]:
@@ -109,5 +113,28 @@ def test_no_search_survives_an_object_that_answers_nothing(path: str, rule: Rule
             assert {f.decision for f in inside} == {REJECTED if rule == "reject" else None}
 
 
+PROOFS = [m.path for role in ("certify", "decide_exactly", "enumerate") for m in rows(role) if m.objects == ("fixed",)]
+
+
+@pytest.mark.parametrize("path", PROOFS)
+def test_no_proof_covers_an_object_that_answers_nothing(path: str) -> None:
+    """Two numbers on a grid of eighths; of nine inputs one has a decision. A prover may refuse such a network."""
+    like = Case(nn.Identity(), unit_box(2, cells=(EIGHTHS,)), model(5), np.full((3, 2), 0.5, np.float32), [0] * 3)
+    case = case_of(like, "error")
+    norm = next(n for n in ("linf", "l2", "l1") if n in method(path).norms)
+    job = case.job(threat(norm, Fraction(1, 8)), rows=slice(UNITS))
+    try:
+        told = certify(path, case, job)
+    except Exception:
+        assert not path.startswith("native.")  # a run records it as an error
+        return
+    assert "certified" not in told.verdict
+    if path == "native.enumerate":
+        assert told.verdict == ("error",) * UNITS
+        assert told.candidates is not None
+        assert told.candidates.offered.all()
+
+
 def test_the_suite_has_rows() -> None:
+    assert {"native.enumerate", "auto_lirpa.crown", "auto_lirpa.enumerate", "marabou.query"} <= set(PROOFS)
     assert {path.partition(".")[0] for path in ATTACKS} >= {"native", "torchattacks", "foolbox", "art", "adv_lib"}
