@@ -193,7 +193,7 @@ def failure_view(
     return FailureView(
         row.unit,
         class_name(classes, row.label),
-        class_name(classes, row.decision),
+        class_name(classes, row.decision) if row.decision is not None else "scores not finite",
         stage_label(evaluation, row),
         _distance(row),
         row.within_access is not False,

@@ -94,7 +94,7 @@ def rejection(m: Material) -> tuple[Figure, str]:
     worst: dict[str, str] = {}
     order = ("right", "rejected", "wrong")
     for r in m.records:
-        if r.status == "valid" and r.within_scope and r.decision is not None:
+        if r.status == "valid" and r.within_scope and (r.decision is not None or is_witness(r)):
             kind = _kind(r.decision, r.label)
             worst[r.unit] = max(worst.get(r.unit, "right"), kind, key=order.index)
     after = Counter(worst.get(r.unit, _kind(r.clean_decision, r.label)) for r in clean)
