@@ -9,6 +9,7 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from semantics_support import found
 
-from tmlang.audit import unspoken
+from tmlang.audit import sql, unspoken
 from tmlang.audit.verify import audit
 from tmlang.base.exact import FORMATS, exact_decimal, next_up
 from tmlang.base.source import Source
@@ -290,6 +291,18 @@ def test_a_radius_below_the_distance_of_floats(range_: str, dtype: str, radius: 
 # From text to verdict ------------------------------------------------------------------------------------------------
 
 
+def asked(bundle: Path) -> list[list[tuple[object, ...]]]:
+    """What DuckDB answers to the printed queries."""
+    found = []
+    with duckdb.connect(config={"threads": 1}) as connection:
+        raw = json.loads((bundle / "plan.json").read_text())
+        for statement in connection.extract_statements(sql.script(raw, str(bundle))):
+            result = connection.execute(statement)
+            if statement.type == duckdb.StatementType.SELECT:
+                found.append(result.fetchall())
+    return found
+
+
 @pytest.mark.parametrize("always", ["low <= high", "low > high"])
 def test_a_verdict_over_nothing_is_vacuous(tmp_path: Path, always: str) -> None:
     """Whatever is asserted: nothing is searched, nothing is proved, and no claim is supported or refuted."""
@@ -310,6 +323,11 @@ def test_a_verdict_over_nothing_is_vacuous(tmp_path: Path, always: str) -> None:
     assert done.judgements[0].rests_on == ()
     assert "vacuous" in done.judgements[0].reason
     assert not audit(tmp_path / "out").faults
+    # Without a single row there is no file of records, and the printed queries say the same of none.
+    assert not list((tmp_path / "out" / "records").glob("*.parquet"))
+    answers = [row for rows in asked(tmp_path / "out") for row in rows]
+    assert ("e", "vacuous", 1, 1, 1) in answers
+    assert ("phi", "undecided", None, None) in answers
     told = json.loads((tmp_path / "out" / "columns.json").read_text())
     assert told["evaluations"]["e"]["holds"] == "vacuous"
 

@@ -14,10 +14,11 @@ from typing import Any
 
 from tmlang.audit.recount import Only
 from tmlang.audit.rejudge import NotRejudged, evaluation_of, of_no_population, of_one_kind, plain
+from tmlang.audit.schema import COLUMNS
 from tmlang.audit.sqlcorruptions import ShiftTables, error_rows
 from tmlang.audit.sqldraws import tables_of
 from tmlang.audit.sqltables import Tables, method, reading
-from tmlang.audit.sqltext import create, double, text, texts
+from tmlang.audit.sqltext import create, double, name, text, texts
 from tmlang.audit.void import smaller
 from tmlang.base.exact import round_down, round_up
 
@@ -46,7 +47,7 @@ _CLAIMS = "CREATE OR REPLACE TEMP TABLE claims (claim VARCHAR, status VARCHAR, l
 def script(plan: Json, folder: str) -> str:
     """The statements for the bundle at ``folder``, whose ``plan.json`` is ``plan``; the last three of them give counts,
     table and claims (each only where there is any)."""
-    parts = [_HEAD, _records(folder), _void(plan), _TAIL]
+    parts = [_HEAD, _no_records() if _asks_nothing(plan) else _records(folder), _void(plan), _TAIL]
     own = [tables_of(plan, e) for e in plan["evaluations"]]
     claims = [_claim(plan, c) for c in plan["claims"]]
     made = {v.called: v for of_one in own for v in (of_one, *of_one.repeats(plan))}
@@ -56,6 +57,21 @@ def script(plan: Json, folder: str) -> str:
     parts += [f"{_CLAIMS};\n", *(f"INSERT INTO claims\n{claim.query};\n" for claim in claims)]
     parts += [f"{query};\n" for query in (_counts(own), _table(plan, own), "FROM claims") if query]
     return "\n".join(parts)
+
+
+def _asks_nothing(plan: Json) -> bool:
+    """Whether every evaluation is about a property that speaks of no input: there are no files of records then."""
+    empty = {s["name"] for s in plan["subjects"] if s["is"] == "Property" and s["empty"] is not None}
+    return all(e["subject"] in empty for e in plan["evaluations"])
+
+
+_TYPES = {str: "VARCHAR", int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN"}
+
+
+def _no_records() -> str:
+    """The table ``records`` without a row."""
+    columns = ", ".join(f"NULL::{_TYPES[c.kind]} AS {name(c.name)}" for c in COLUMNS)
+    return create("records", f"SELECT {columns} WHERE false")
 
 
 def _records(folder: str) -> str:

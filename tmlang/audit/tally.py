@@ -317,7 +317,7 @@ def _tally_property(
         subject.name,
         "properties",
         None,
-        Counts() if vacuous else Counts(1, base=1, denominator=1, broken=int(violated), certified=int(held)),
+        Counts(1, base=1, denominator=1, broken=int(violated and not vacuous), certified=int(held and not vacuous)),
         (column("coverage", answered, answered, 1, Gap("a stage unfinished", 1 - answered)),),
         contradictions=found,
         holds="vacuous" if vacuous else "violated" if violated else "holds" if held else "undecided",
