@@ -360,6 +360,7 @@ def test_the_mean_corruption_error_of_a_published_set(
         "| corruption | severity 2 | mean | CE against eb |\n|---|---|---|---|\n| fog | 50 % | 50 % | 0.5 |" in written
     )
     assert "| blur | 90 % | 90 % | 1 |" in written
+    assert "counts every input of the published set as an example of its own" in written
     page = Path("b/report.html").read_text(encoding="utf-8")
     assert '<tr><th scope="row">fog</th><td class="number">50 %</td><td class="number">50 %</td>' in page
     assert "worst fog 2, 50 %; best blur 2, 90 %" in shown

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tmlang.audit import masking
 from tmlang.audit.columns import Columns
+from tmlang.audit.corruptions import published
 from tmlang.audit.record import Record
 from tmlang.audit.units import attack_stages, is_estimate, proof_stages
 from tmlang.meaning.models import Data, Model
@@ -44,6 +45,11 @@ def _evidence(
     if isinstance(subject, Shift):
         yield "An average over a named change says nothing about changes that somebody chooses."
         yield from _published_strengths(evaluation, space)
+        if len(columns.corrupted) > 1 and any(map(published, evaluation.stages)):
+            yield (
+                "The interval counts every input of the published set as an example of its own. Those of one original "
+                "under several corruptions are not independent, so an interval for new originals is wider."
+            )
     if untold := masking.untold(evaluation, records) if searched else ():
         yield f"Not checked ({masking.FLAT}): whether any step of {' and '.join(untold)} came beyond its start."
     drawn = [s.label for s in proofs if s.evidence == "probabilistic"]
