@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from audit_rows import as_numbers
+from audit_rows import as_numbers, as_only
 
 from tmlang.audit.columns import Columns, Restriction
 from tmlang.audit.record import Record
-from tmlang.audit.recount import Only, Recount
+from tmlang.audit.recount import Recount
 from tmlang.audit.redraw import counts, numbers
 from tmlang.audit.tally import tally
 from tmlang.meaning.threats import Property, Subject
@@ -30,8 +30,7 @@ def both_roads(
     if isinstance(subject, Property):
         return columns
     r = restriction or Restriction()
-    only = Only(r.part, r.radius, r.queries, r.repeat)
-    again = Recount(codec.encode(e, EvaluationPlan), codec.encode(subject, Subject), rows, voided, only)
+    again = Recount(codec.encode(e, EvaluationPlan), codec.encode(subject, Subject), rows, voided, as_only(r))
     assert numbers(again) == as_numbers(columns)
     told = asdict(columns.counts)
     assert counts(again) == {name: told[name] for name in counts(again)}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from audit_support import Rows, attack, certifier, solver, threat
+from audit_support import Rows, attack, certifier, solver, threat, trusted
 from hypothesis import strategies as st
 
 from tmlang.audit.columns import Restriction
+from tmlang.audit.levels import JUDGED, SHOWN
+from tmlang.audit.recount import Only
 from tmlang.meaning.threats import Access, Ball, Either, Goal, Nature, Rejected, Shift, Subject, Success
 from tmlang.plan.ir import EvaluationPlan
 
@@ -32,7 +34,8 @@ ROW = st.fixed_dictionaries(
         "radius": DISTANCE,
         "queries": st.integers(0, 5),
         "margin": st.none() | st.just(0.5),
-        "gap": st.sampled_from([None, None, 0.1, 0.5]),
+        "gap": st.sampled_from([None, 0.1, 0.1, 0.5]),
+        "gap_kind": st.sampled_from([None, "proved", "proved", "assumed", "assumed", "none"]),
         "decision": st.none() | st.integers(-1, 2),
         "repeat": st.integers(0, 1),
         "outcomes": st.none() | st.text("01", min_size=DRAWS, max_size=DRAWS),
@@ -43,11 +46,11 @@ STAGES = st.lists(
         [
             *(attack("a", left_out=out) for out in ((), ("flat",))),
             *(attack("b", left_out=out) for out in ((), ("2",))),
-            *(certifier("c"), certifier("d", lowering="inner"), solver("s")),
+            *(certifier("c"), certifier("d", lowering="inner"), solver("s"), trusted("m"), trusted("o")),
         ]
     ),
     min_size=1,
-    max_size=4,
+    max_size=5,
     unique_by=lambda s: s.label,
 )
 THREAT = st.builds(
@@ -66,6 +69,7 @@ RESTRICTION = st.builds(
     radius=st.sampled_from([None, Fraction(1, 16), Fraction(1, 8), Fraction(1, 2)]),
     queries=st.sampled_from([None, 2, 6]),
     repeat=st.sampled_from([None, 0, 1]),
+    level=st.sampled_from([SHOWN, SHOWN, *JUDGED]),
 )
 CLEAN = st.sampled_from(["cc", "cc", "cc", "cw", "cr", "cu"])
 
@@ -95,3 +99,8 @@ def as_numbers(columns):
     told = {f"corrupted_accuracy:{name} {severity}": c for (name, severity), c in columns.corrupted}
     named |= {name: (c.numerator, c.denominator, c.low, c.high) for name, c in told.items()}
     return found | named
+
+
+def as_only(r: Restriction) -> Only:
+    """The same restriction as the auditor's."""
+    return Only(r.part, r.radius, r.queries, r.repeat, (r.level.trusting, r.level.gap))

@@ -71,6 +71,12 @@ def solver(label: str = "s", **changes: Any) -> Stage:
     return replace(stage, **changes)
 
 
+def trusted(label: str = "m", **changes: Any) -> Stage:
+    """A solver that hands out no proof."""
+    facts = {"role": "decide_exactly", "backend": "marabou", "method": "query", "evidence": "trusted"}
+    return solver(label, **(facts | {"trusts": "marabou 2.0.0"} | changes))
+
+
 def evaluation(*stages: Stage, name: str = "e", **changes: Any) -> EvaluationPlan:
     named = tuple(replace(s, id=f"{name}/{s.label}") for s in stages)
     return replace(EvaluationPlan(name, "t", named, 0), **changes)

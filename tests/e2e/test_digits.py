@@ -73,10 +73,10 @@ def test_nothing_was_trained_on_what_is_tested() -> None:
 
 def test_one_claim_of_each_kind(evidence: Evidence) -> None:
     assert evidence.claims() == {
-        "four in five are proved": "supported",
+        "four in five are proved": "assumed",
         "nine in ten survive": "refuted",
         "at least 85 in 100 are robust": "undecided",
-        "three in five are proved in l2": "supported",
+        "three in five are proved in l2": "assumed",
     }
 
 

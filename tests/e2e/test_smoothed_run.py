@@ -80,11 +80,11 @@ def test_radii_follow_the_distances(run: tuple[Path, str, int]) -> None:
         assert row["draws"] == 2000
     evidence = Evidence(folder / "out")
     # 0.6, 0.9, 1.5 and 0.7 lie beyond 1/2, 1.5 beyond 1; of six examples, one of which is open.
-    assert evidence.claims() == {"near": "supported", "half": "supported", "far": "supported", "all": "refuted"}
+    assert evidence.claims() == {"near": "assumed", "half": "assumed", "far": "assumed", "all": "refuted"}
     assert evidence.summary["evaluations"]["smooth"]["counts"]["certified"] == 4
     assert evidence.summary["evaluations"]["smooth"]["counts"]["cu"] == 1
     note = evidence.summary["evaluations"]["smooth"]["columns"]["certified"]["note"]
-    assert note == "each at 99.9 %, all 5 jointly at 99.5 %; 0 abstained"
+    assert note == "assumed; each at 99.9 %, all 5 jointly at 99.5 %; 0 abstained"
     assert "jointly at 99.5 %" in text
     assert code == 3
     stage = json.loads((folder / "out" / "plan.json").read_text())["evaluations"][0]["stages"][0]

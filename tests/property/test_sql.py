@@ -11,14 +11,13 @@ from pathlib import Path
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from audit_rows import RESTRICTION, STAGES, THREAT, as_numbers, rows
+from audit_rows import RESTRICTION, STAGES, THREAT, as_numbers, as_only, rows
 from audit_support import Rows, attack, certifier, evaluation, plan, threat, worked_example
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tmlang.audit import sql
 from tmlang.audit.claims import judge_plan
-from tmlang.audit.recount import Only
 from tmlang.audit.schema import to_table
 from tmlang.audit.sqldraws import tables_of
 from tmlang.audit.tally import contradictions, tally, tally_plan
@@ -76,9 +75,8 @@ def test_a_third_road_to_every_number(data, stages, t, restriction, attribution)
     void = frozenset(c.method for c in contradictions(e, made) if not c.within_gap)
     event(f"void: {bool(void)}")
     columns = tally(e, t, made, restriction=restriction, voided=void)
-    only = Only(restriction.part, restriction.radius, restriction.queries, restriction.repeat)
     with Duck(plan([e], [t]), made) as duck:
-        tables = tables_of(duck.raw, duck.raw["evaluations"][0], only)
+        tables = tables_of(duck.raw, duck.raw["evaluations"][0], as_only(restriction))
         assert duck.numbers(tables) == as_numbers(columns)
         assert counts(duck, tables) == asdict(columns.counts)
 

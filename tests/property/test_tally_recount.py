@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from fractions import Fraction
 
-from audit_rows import RESTRICTION, STAGES, THREAT, as_numbers, rows
+from audit_rows import RESTRICTION, STAGES, THREAT, as_numbers, as_only, rows
 from audit_support import attack, evaluation
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -36,8 +36,7 @@ def test_two_roads_to_every_number(data, stages, t, restriction, attribution, mi
     void = frozenset(c.method for c in contradictions(e, made) if not c.within_gap)
     event(f"void: {bool(void)}")
     columns = tally(e, t, made, restriction=restriction, voided=void)
-    only = Only(restriction.part, restriction.radius, restriction.queries, restriction.repeat)
-    again = Recount(raw(e, EvaluationPlan), raw(t, Subject), made, void, only)
+    again = Recount(raw(e, EvaluationPlan), raw(t, Subject), made, void, as_only(restriction))
     assert as_numbers(columns) == numbers(again)
     assert asdict(columns.counts) == counts(again)
 

@@ -43,10 +43,10 @@ def material(path: Path, *, second: bool = False, margins: bool = True) -> Mater
         least = min(v for k, v in enumerate(over) if k != label)
         rows.clean(unit, label=label)
         rows.attack(unit, outcome="broken" if unit == "x" else "none", candidate=None)
-        rows.proof(unit, "c", "certified" if least > 0 else "unknown", margin=least, gap=0.0, gap_kind="assumed")
+        rows.proof(unit, "c", "certified" if least > 0 else "unknown", margin=least, gap=0.0, gap_kind="proved")
         kept += [None, None, bounds_of(unit, margins=margins)]
         if second:
-            rows.proof(unit, "d", "unknown", margin=-9.0, gap=0.0, gap_kind="assumed")
+            rows.proof(unit, "d", "unknown", margin=-9.0, gap=0.0, gap_kind="proved")
             kept.append(bounds_of(unit, margins=False, wider=0.5))
     stages = [attack(), certifier("c", **ASKED), *([certifier("d", **ASKED)] if second else [])]
     bundle = make_bundle(path, plan([evaluation(*stages)], [threat()]), rows.all)

@@ -166,7 +166,7 @@ def test_a_dash_and_never_zero_where_nothing_measured(tmp_path):
     proved = Rows("e").clean("u").attack("u").proof("u", gap=None, gap_kind="none")
     view = show(tmp_path / "run", plan([e, f], [threat()]), proved.all + Rows("f").clean("u").attack("u").all)
     table = markdown(view).split("## Overview")[1].split("##")[0]
-    assert "| e | 100 % | 100 % | 100 % (real arithmetic) | 100 % | 100 % | 100 % |" in table
+    assert "| e | 100 % | 100 % | 100 % (real arithmetic) | 100 % | 100 % | 100 % (real arithmetic) |" in table
     assert "| f | 100 % | 100 % | — | 100 % | — | [—, 100 %] |" in table
 
 

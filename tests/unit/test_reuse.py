@@ -158,7 +158,15 @@ def test_what_is_not_told_is_none_of_it():
     column = Column("c", 0, 1, F(0), F(1))
     assert (column.gaps, column.at_least, column.note, column.interval) == ((), False, "", None)
     unit = asdict(Unit("u", "u", "cc"))
-    told = {"id": "u", "example": "u", "clean": "cc", "kept": None, "distance": None, "attacks": ()}
+    told = {
+        "id": "u",
+        "example": "u",
+        "clean": "cc",
+        "kept": None,
+        "distance": None,
+        "attacks": (),
+        "levels": frozenset(),
+    }
     assert unit == {name: told.get(name, False) for name in unit}
 
 

@@ -73,7 +73,7 @@ def test_a_certificate_of_real_arithmetic_supports_no_claim(gap, quantity, op, r
     rows = Rows()
     for unit in "stuv":
         rows.clean(unit).attack(unit)
-    rows.proof("s", margin=1.0, gap=0.5, gap_kind="assumed").proof("t", margin=1.0, **gap)
+    rows.proof("s", margin=1.0, gap=0.5).proof("t", margin=1.0, **gap)
     rows.proof("u", verdict="unknown").proof("v", verdict="unknown")
     found = judge(claim(quantity, op, right * PERCENT), WORKED, rows.all)
     assert found.status == status
@@ -84,11 +84,11 @@ def test_a_property_that_holds_in_real_arithmetic_alone_is_undecided():
     subject = Property("phi", "net", (), ())
     held = Claim("c", Measured("holds", "e"), "holds", None)
     p = plan([evaluation(solver(), subject="phi")], [subject], claims=(held,))
-    for gap, status in ((None, "undecided"), (1e-6, "supported")):
-        rows = Rows().clean("u").proof("u", "s", margin=1.0, gap=gap, gap_kind=gap and "assumed").all
+    for kind, status in ((None, "undecided"), ("none", "undecided"), ("assumed", "assumed"), ("proved", "supported")):
+        rows = Rows().clean("u").proof("u", "s", margin=1.0, gap=kind and 1e-6, gap_kind=kind).all
         found = judge(held, p, rows)
         assert found.status == status
-        assert ("real arithmetic" in found.reason) is (gap is None)
+        assert ("real arithmetic" in found.reason) is (status == "undecided")
 
 
 @pytest.mark.parametrize(
@@ -301,6 +301,13 @@ def test_mce_divides_two_errors():
         (["supported"], False, False, 5),
         (["refuted"], False, False, 3),
         (["supported"], True, True, 5),
+        (["supported", "assumed"], True, False, 6),
+        (["assumed"], True, False, 6),
+        (["assumed", "undecided"], True, False, 4),
+        (["assumed", "not_evaluated"], True, False, 4),
+        (["assumed", "refuted", "undecided"], True, False, 3),
+        (["assumed"], False, False, 5),
+        (["assumed"], True, True, 5),
     ],
 )
 def test_exit_codes(statuses, complete, contradicted, code):

@@ -24,6 +24,7 @@ from tmlang.audit.show import exact
 from tmlang.audit.tally import tally_plan
 from tmlang.audit.verify import Audit
 from tmlang.plan.ir import Plan
+from tmlang.report.numbers import rests_on
 from tmlang.report.terminal import result_lines
 
 _NUMBERS = pa.schema(
@@ -37,6 +38,7 @@ _NUMBERS = pa.schema(
         pa.field("high", pa.float64()),
         pa.field("low_exact", pa.string()),
         pa.field("high_exact", pa.string()),
+        pa.field("rests_on", pa.string(), nullable=False),
     ]
 )
 
@@ -145,6 +147,7 @@ def _row(evaluation: str, column: Column, attack: str | None) -> dict[str, objec
         "high": _float(column.high),
         "low_exact": exact(column.low),
         "high_exact": exact(column.high),
+        "rests_on": rests_on(column),
     }
 
 

@@ -56,7 +56,9 @@ def _metrics(evidence: Evidence) -> Iterator[tuple[str, float]]:
         attack = f".{row['attack']}" if row["attack"] else ""
         for end in ("low", "high"):
             if row[end] is not None and math.isfinite(row[end]):
-                yield _OTHER.sub(".", f"{row['evaluation']}.{row['number']}{attack}.{end}"), row[end]
+                rests = f".{row['rests_on']}" if row["rests_on"] else ""
+                name = f"{row['evaluation']}.{row['number']}{attack}{rests}.{end}"
+                yield re.sub(r"\.{2,}", ".", _OTHER.sub(".", name)), row[end]
 
 
 def _tags(document: dict[str, Any]) -> dict[str, str]:

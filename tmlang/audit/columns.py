@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, Union
 
+from tmlang.audit.levels import SHOWN, Level
 from tmlang.audit.record import CorruptionCell
 
 Extent = Union[Fraction, float]
@@ -66,9 +67,12 @@ class Counts:
 
     ``base`` is A, ``denominator`` is D. ``cc``, ``cw``, ``cr``, ``cu``: clean correct, wrong, rejected, unknown.
     ``broken``: W within the declared access; ``broken_any_access``: W by any access. ``unfinished``: I.
-    ``certified``: c; ``certifier_failed``: T; ``denied``: V. ``exempt``: originals outside the declared space that the
-    spec exempts (they stay in A). ``undecided``: units that some stage of any role did not finish. ``open``: clean and
-    correct units, neither broken by any access nor certified, that some attack did not finish.
+    ``certified``: c; ``certified_assumed``: those of them that rest on an assumed gap; ``certified_trusting``: c once
+    the word of trusted solvers counts, ``trusting_assumed`` likewise. ``certifier_failed``: T; ``trusting_failed``: T
+    over every stage that proves, trusted solvers too; ``denied``: V. ``exempt``: originals outside the declared space
+    that the spec exempts (they stay in A). ``undecided``: units that some stage of any role did not finish. ``open``:
+    clean and correct units, neither broken by any access nor certified (nor by a trusted solver), that some attack did
+    not finish.
     """
 
     selected: int = 0
@@ -85,7 +89,11 @@ class Counts:
     broken_any_access: int = 0
     unfinished: int = 0
     certified: int = 0
+    certified_assumed: int = 0
+    certified_trusting: int = 0
+    trusting_assumed: int = 0
     certifier_failed: int = 0
+    trusting_failed: int = 0
     denied: int = 0
     undecided: int = 0
     open: int = 0
@@ -93,7 +101,7 @@ class Counts:
     @property
     def standing(self) -> int:
         """Clean and correct, searched to the end, neither broken nor proved: what nobody knows more about."""
-        return self.cc - self.broken_any_access - self.certified - self.open
+        return self.cc - self.broken_any_access - self.certified_trusting - self.open
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,29 +123,32 @@ class Contradiction:
 @dataclass(frozen=True, slots=True)
 class Restriction:
     """What a number is restricted to. ``part``: a named branch of the allowed set; ``radius``: a point of a radius
-    curve, in the space's units; ``queries``: a point of a query curve; ``repeat``: one repeat alone."""
+    curve, in the space's units; ``queries``: a point of a query curve; ``repeat``: one repeat alone; ``level``: which
+    certificates count."""
 
     part: str | None = None
     radius: Fraction | None = None
     queries: int | None = None
     repeat: int | None = None
+    level: Level = SHOWN
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
     """All numbers of one evaluation. ``columns`` is ordered; a quantity that nothing measured is absent (shown "—").
 
-    Names: ``clean_accuracy clean_answered certified upper survival survival_completed survival_any coverage
-    attack_coverage certificate_coverage robust_accuracy`` or ``robust_rate``, ``denied reviewed semantic_validity
-    witnesses_judged corrupted_accuracy median_distance``. ``attacks``: ``attack_success`` per stage label, and
-    ``alone``: ``found_alone`` where there are several, both only under ``attribution: full``. ``repeats``: the spread
-    of survival over repeats (their least low and greatest high, each repeat alone), the union being the headline.
-    ``corrupted``: ``corrupted_accuracy`` of each corruption at each severity, where every example has them.
+    Names: ``clean_accuracy clean_answered certified certified_trusting upper survival survival_completed survival_any
+    coverage attack_coverage certificate_coverage robust_accuracy`` or ``robust_rate``, ``denied reviewed
+    semantic_validity witnesses_judged corrupted_accuracy median_distance``. ``attacks``: ``attack_success`` per stage
+    label, and ``alone``: ``found_alone`` where there are several, both only under ``attribution: full``. ``repeats``:
+    the spread of survival over repeats (their least low and greatest high, each repeat alone), the union being the
+    headline. ``corrupted``: ``corrupted_accuracy`` of each corruption at each severity, where every example has them.
     ``units``: what is counted. ``draws``: of each unit, where shares of single draws are counted and not units;
-    ``draws_failing_before``, ``survival`` and ``attack_success`` are then estimates with an interval. ``unused``: what
-    the searches left unused of the declared access, as a sentence (:mod:`audit.granted`). ``unknown``
-    and ``met``: units without a clean decision, and those of which a stage met an allowed input without one, by the
-    reason that their rows tell; no column reads them.
+    ``draws_failing_before``, ``survival`` and ``attack_success`` are then estimates with an interval. ``note``: what a
+    property that ``holds`` rests on (``"assumed"``, ``"trusting marabou 2.0.0"``). ``unused``: what the searches left
+    unused of the declared access, as a sentence (:mod:`audit.granted`). ``unknown`` and ``met``: units without a clean
+    decision, and those of which a stage met an allowed input without one, by the reason that their rows tell; no column
+    reads them.
     """
 
     evaluation: str
@@ -152,6 +163,7 @@ class Columns:
     corrupted: tuple[tuple[CorruptionCell, Column], ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
     holds: Literal["holds", "violated", "undecided", "vacuous"] | None = None
+    note: str = ""
     draws: int | None = None
     unused: str = ""
     unknown: tuple[tuple[str, int], ...] = ()

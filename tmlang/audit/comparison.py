@@ -61,7 +61,8 @@ def greater(a: tuple[str, Columns], b: tuple[str, Columns]) -> str:
         low, high = _end(x, "certified", "low"), _end(y, "upper", "high")
         if low is not None and high is not None and low >= high:
             more = "greater than" if low > high else "at least"
-            shown = f"{percent(low)} proved against at most {percent(high)}"
+            note = certified.note if (certified := x.get("certified")) else ""
+            shown = f"{percent(low)} proved{f' ({note})' if note else ''} against at most {percent(high)}"
             return f"R of {name} is {more} that of {other}: {shown}"
     return "undecided: their ranges of R overlap, and survivals compare two finite searches only"
 

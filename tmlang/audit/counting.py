@@ -48,10 +48,14 @@ def counts_of(threat: Threat, clean: Sequence[Record], pairs: Sequence[Unit]) ->
         broken_any_access=count(lambda u: u.broken_any),
         unfinished=count(lambda u: u.open),
         certified=count(lambda u: u.certified),
+        certified_assumed=count(lambda u: u.certified and u.rests_on_a_gap(trusting=False)),
+        certified_trusting=count(lambda u: u.trusting),
+        trusting_assumed=count(lambda u: u.trusting and u.rests_on_a_gap(trusting=True)),
         certifier_failed=count(lambda u: u.certifier_failed),
+        trusting_failed=count(lambda u: u.trusting_failed),
         denied=count(lambda u: u.denied),
         undecided=count(lambda u: u.undecided),
-        open=count(lambda u: u.open and not u.broken_any and not u.certified),
+        open=count(lambda u: u.open and not u.broken_any and not u.trusting),
         exempt=sum(r.within_scope is False for r in clean),
     )
 

@@ -15,10 +15,9 @@ from math import comb
 from random import Random
 from typing import Any
 
-from tmlang.audit.intervals import population_interval
 from tmlang.audit.record import CLEAN_STAGE, Record
 from tmlang.audit.recount import Number, Units
-from tmlang.audit.rejudge import NotRejudged, Range, evaluation_of, number, of_no_population, status
+from tmlang.audit.rejudge import NotRejudged, Range, evaluation_of, number, of_no_population, ranges, status
 
 Json = Mapping[str, Any]
 _NO_SHARES = frozenset({"median_distance", "mce"})
@@ -96,12 +95,14 @@ def _least_units(plan: Json, claim: Json, rows: Sequence[Record], void: Units) -
         return None
     if _hangs_on_a_method(plan, claim, rows, void):
         return 1
-    weight = _weight(plan, claim)
-    now = _status(plan, claim, rows, void, told, 0, 0)
+    weight, at = _weight(plan, claim), ranges(plan, claim["left"], rows, void)
+    if at is None:
+        return 1
+    now = _status(plan, claim, rows, void, told, at, 0, 0)
 
     def turns(units: int) -> bool:
         moves = range(-units * weight, units * weight + 1, max(1, units * weight))
-        return any(_status(plan, claim, rows, void, told, a, b) != now for a, b in product(moves, moves))
+        return any(_status(plan, claim, rows, void, told, at, a, b) != now for a, b in product(moves, moves))
 
     least, most = 0, -(-2 * told[1] // weight)
     if not turns(most):
@@ -141,20 +142,18 @@ def _hangs_on_a_method(plan: Json, claim: Json, rows: Sequence[Record], void: Un
         return any(number(plan, claim["left"], rows, void | {method}) != now_told for method in methods)
 
 
-def _status(plan: Json, claim: Json, rows: Sequence[Record], void: Units, told: Number, down: int, up: int) -> str:
-    """What becomes of the claim with the ends of its range moved by so many parts; what is no range leaves it."""
-    low, high = (
-        min(Fraction(1), max(Fraction(0), Fraction(end or 0) + Fraction(by, told[1])))
-        for end, by in zip(told[2:], (down, up), strict=True)
-    )
-    if low > high:
-        low, high = Fraction(told[2] or 0), Fraction(told[3] or 0)
-    limits: Range = (low, high)
-    if claim["population"] is not None and not _compares(claim):
-        low_count, high_count, confidence = int(low * told[1]), int(high * told[1]), Fraction(claim["population"])
-        ends = population_interval(low_count, high_count, told[1], confidence)
-        limits, claim = (Fraction(ends[0]), Fraction(ends[1])), {**claim, "population": None}
-    return status(plan, claim, rows, void, limits=limits)[0]
+def _status(
+    plan: Json, claim: Json, rows: Sequence[Record], void: Units, told: Number, at: Sequence[Range], down: int, up: int
+) -> str:
+    """What becomes of the claim with the ends of its ranges moved by so many parts; what is no range leaves it."""
+    moved: list[Range] = []
+    for ends in at:
+        low, high = (
+            min(Fraction(1), max(Fraction(0), Fraction(end) + Fraction(by, told[1])))
+            for end, by in zip(ends, (down, up), strict=True)
+        )
+        moved.append((low, high) if low <= high else ends)
+    return status(plan, claim, rows, void, moved)[0]
 
 
 @dataclass(frozen=True)

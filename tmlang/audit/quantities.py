@@ -8,9 +8,18 @@ from fractions import Fraction
 
 from tmlang.audit import corruptions
 from tmlang.audit.columns import Column, Columns, Extent, Gap, Restriction
+from tmlang.audit.levels import JUDGED, SHOWN, Level
 from tmlang.audit.record import CLEAN_STAGE, Record
 from tmlang.audit.tally import tally
-from tmlang.audit.units import attack_stages, in_real_arithmetic, of_the_object, proof_stages
+from tmlang.audit.units import (
+    attack_stages,
+    claims_certificate,
+    in_real_arithmetic,
+    is_plain,
+    is_trusted,
+    proof_stages,
+    stage_label,
+)
 from tmlang.meaning.evaluations import Measured
 from tmlang.meaning.values import Distance, Quantity, Symbol, Value
 from tmlang.plan.invariants import declared_name
@@ -24,41 +33,69 @@ class NotMeasured(Exception):
     """The quantity has no value in this run, for the reason given."""
 
 
+Range = tuple[Extent, Extent]
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One measured quantity: its evaluation, its column, and the column's range."""
+    """One measured quantity: its evaluation, its column as claims read it, and that column's range, which holds those
+    of ``at``: its range at each level of ``levels.JUDGED``."""
 
     evaluation: EvaluationPlan
     column: Column
     low: Extent
     high: Extent
+    at: tuple[Range, ...]
 
 
 def read(measured: Measured, plan: Plan, records: Sequence[Record], voided: frozenset[str]) -> Reading:
     """The column that ``survival(aa, radius: 1/2, part: flat)`` names; raises :class:`NotMeasured`.
 
-    A claim is about the object under its evaluator, so the range is as wide as it is without the certificates that hold
-    in real arithmetic (EVIDENCE.md section 6).
+    A claim is about the object under its evaluator, so it is judged without what rests on assumptions, with it, and
+    with what holds in real arithmetic alone (EVIDENCE.md sections 2 and 6); the range told is as wide as all of them.
     """
     evaluation = find_evaluation(plan, measured.evaluation, dict(measured.args))
-    column = _column(measured, evaluation, plan, records, voided)
-    if real := sum(in_real_arithmetic(r) for r in records if r.evaluation == evaluation.name):
-        column = _widened(column, _column(measured, evaluation, plan, of_the_object(records), voided), real)
-    if column.low is None or column.high is None:
+    mine = [r for r in records if r.evaluation == evaluation.name]
+    stages = {s.label: s for s in proof_stages(evaluation)}
+    proofs = [
+        (stages[at], r) for r in mine if (at := stage_label(evaluation, r)) in stages and r.verdict == "certified"
+    ]
+    plain = all(is_plain(s, r) for s, r in proofs) and not any(is_trusted(s) for s in stages.values())
+    levels = (SHOWN,) if plain else JUDGED
+    columns = [_column(measured, evaluation, plan, records, voided, level) for level in levels]
+    found = [(c.low, c.high) for c in columns if c.low is not None and c.high is not None]
+    if len(found) < len(levels):
         raise NotMeasured(f"{measured.quantity.replace('_', ' ')} is undefined: its denominator is empty")
-    return Reading(evaluation, column, column.low, column.high)
+    low, high = min(low for low, _ in found), max(high for _, high in found)
+    real = sum(in_real_arithmetic(r) for _, r in proofs)
+    column = replace(columns[0], low=low, high=high)
+    if real and len(set(found)) > 1:
+        gap = Gap("certified in real arithmetic, which is not the object's", real)
+        column = replace(column, gaps=(*column.gaps, gap))
+    return Reading(evaluation, column, low, high, tuple(found) if len(found) > 1 else tuple(found) * len(JUDGED))
 
 
-def _widened(column: Column, other: Column, real: int) -> Column:
-    if None in (column.low, column.high, other.low, other.high) or (column.low, column.high) == (other.low, other.high):
-        return column
-    low, high = min(column.low or 0, other.low or 0), max(column.high or 0, other.high or 0)
-    gap = Gap("certified in real arithmetic, which is not the object's", real)
-    return replace(column, low=low, high=high, gaps=(*column.gaps, gap))
+def assumptions(evaluation: EvaluationPlan, records: Iterable[Record]) -> tuple[str, ...]:
+    """What the certificates of an evaluation that count once everything is granted rest on, in words."""
+    mine = [r for r in records if r.evaluation == evaluation.name and claims_certificate(r)]
+    found = []
+    for stage in proof_stages(evaluation):
+        given = [r for r in mine if stage_label(evaluation, r) == stage.label and not in_real_arithmetic(r)]
+        if given and stage.trusts:
+            found.append(f"trusts {stage.trusts}")
+        if any(r.gap_kind != "proved" for r in given):
+            argument = "`rounding: assumed`" if "rounding" in dict(stage.arguments) else "the assumed gap"
+            found.append(f"rests on {argument} of {stage.label}")
+    return tuple(dict.fromkeys(found))
 
 
 def _column(
-    measured: Measured, evaluation: EvaluationPlan, plan: Plan, records: Sequence[Record], voided: frozenset[str]
+    measured: Measured,
+    evaluation: EvaluationPlan,
+    plan: Plan,
+    records: Sequence[Record],
+    voided: frozenset[str],
+    level: Level,
 ) -> Column:
     args = dict(measured.args)
     columns = tally(
@@ -69,6 +106,7 @@ def _column(
             part=name_of(args["part"]) if "part" in args else None,
             radius=_number(args["radius"]) if "radius" in args else None,
             queries=int(_number(args["queries"])) if "queries" in args else None,
+            level=level,
         ),
         voided=voided,
     )

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any
 
 from tmlang.audit.record import Record
-from tmlang.audit.recount import Number, Recount, share
+from tmlang.audit.recount import PROOF_COUNTS, Number, Recount, share
 
 Json = Mapping[str, Any]
 Cell = tuple[str | None, int | None]
@@ -75,7 +75,7 @@ def shift_counts(r: Recount) -> dict[str, int]:
     """The letters of a shift: nothing in it is broken or proved."""
     answers = sum(row.status == "valid" for rows in r.rows.values() for row in rows)
     base = len(r.counted)
-    never = ("broken", "broken_any_access", "certified", "certifier_failed", "denied", "undecided", "open")
+    never = ("broken", "broken_any_access", *PROOF_COUNTS, "denied", "undecided", "open")
     return {
         "selected": len(r.start),
         "unusable": len(r.start) - base,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 from tmlang.audit.record import Record
@@ -16,18 +17,30 @@ from tmlang.audit.record import Record
 Json = Mapping[str, Any]
 Units = frozenset[str]
 Number = tuple[int, int, Fraction | float | None, Fraction | float | None]
+Belief = tuple[bool, str]
+"""Which certificates count: those of trusted solvers too or not, and which gaps (``proved``, ``stated``, ``any``)."""
+OWN: Belief = (False, "any")
+PROOF_COUNTS = (
+    "certified",
+    "certified_assumed",
+    "certified_trusting",
+    "trusting_assumed",
+    "certifier_failed",
+    "trusting_failed",
+)
 INFINITE = float("inf")
 _UNFINISHED = ("error", "timeout", "crashed", "oom", "unstable")
 
 
 @dataclass(frozen=True)
 class Only:
-    """What is counted: rows of one branch, within a radius or a number of queries, of one repeat."""
+    """What is counted: rows of one branch, within a radius or a number of queries, of one repeat, with whose proofs."""
 
     part: str | None = None
     radius: Fraction | None = None
     queries: int | None = None
     repeat: int | None = None
+    belief: Belief = OWN
 
 
 class Recount:
@@ -61,7 +74,13 @@ class Recount:
     @property
     def proofs(self) -> list[Json]:
         able = self.stages("certify", "decide_exactly", "enumerate")
-        return [s for s in able if s["evidence"] in ("bound", "complete", "probabilistic") and s["lowering"] != "inner"]
+        kinds = ("bound", "complete", "probabilistic", "trusted")
+        return [s for s in able if s["evidence"] in kinds and s["lowering"] != "inner"]
+
+    @property
+    def everybody(self) -> Belief:
+        """With trusted solvers where it is the table that is counted; claims say themselves whom they believe."""
+        return (True, "any") if self.only.belief == OWN else self.only.belief
 
     # Candidates ------------------------------------------------------------------------------------------------------
 
@@ -133,25 +152,32 @@ class Recount:
         above = row.gap is None or row.margin is None or row.margin > row.gap
         return row.verdict == "certified" and above and not self.too_far()
 
-    def certificates(self, broken: Units) -> tuple[Units, Units]:
-        """(certified units, uncertified units whose certifier failed, was void, or never ran)."""
+    def certified(self, belief: Belief) -> Units:
+        """The units whose set certificates of this belief cover."""
         parts: dict[str | None, set[str]] = {}
+        for stage in self.proofs:
+            if f"{stage['backend']}.{stage['method']}" in self.void:
+                continue
+            for r in self.rows[stage["label"]]:
+                if r.verdict is not None and self.proved(r) and believed(belief, stage, r):
+                    for part in [None] if r.branch is None else r.branch.split(" "):
+                        parts.setdefault(part, set()).add(r.unit)
+        names = [self.only.part] if self.only.part else self.branches()
+        everywhere = {u for u in self.correct if names and all(u in parts.get(name, ()) for name in names)}
+        return self.correct & (parts.get(None, set()) | everywhere)
+
+    def failing(self, broken: Units, *, trusting: bool) -> Units:
+        """Units of which some certifier failed, was void, or never ran."""
         failed: set[str] = set()
         for stage in self.proofs:
+            if stage["evidence"] == "trusted" and not trusting:
+                continue
             rows = [r for r in self.rows[stage["label"]] if r.verdict is not None]
-            good = [r for r in rows if self.proved(r)]
             failed |= {r.unit for r in rows if r.verdict in ("error", "timeout")}
             failed |= self.correct - broken - {r.unit for r in rows}
             if f"{stage['backend']}.{stage['method']}" in self.void:
-                failed |= {r.unit for r in good}
-                continue
-            for r in good:
-                for part in [None] if r.branch is None else r.branch.split(" "):
-                    parts.setdefault(part, set()).add(r.unit)
-        names = [self.only.part] if self.only.part else self.branches()
-        everywhere = {u for u in self.correct if names and all(u in parts.get(name, ()) for name in names)}
-        certified = self.correct & (parts.get(None, set()) | everywhere)
-        return certified, (self.correct & failed) - certified
+                failed |= {r.unit for r in rows if self.proved(r)}
+        return self.correct & failed
 
     def branches(self) -> list[str]:
         allow = self.subject.get("allow")
@@ -182,6 +208,14 @@ def witness(row: Record) -> bool:
     return row.observed_failure is True
 
 
+def believed(belief: Belief, stage: Json, row: Record) -> bool:
+    """Whether a certificate counts: by who gave it, and by what it says of its gap to the object's arithmetic."""
+    trusting, gaps = belief
+    told = "none" if row.gap is None else row.gap_kind or "assumed"
+    kinds = {"any": ("proved", "assumed", "none"), "stated": ("proved", "assumed"), "proved": ("proved",)}[gaps]
+    return (trusting or stage["evidence"] != "trusted") and told in kinds
+
+
 def in_access(row: Record) -> bool:
     return witness(row) and row.within_access is True
 
@@ -202,23 +236,34 @@ class Lifted:
     broken_any: Units
     unfinished: Units
     certified: Units
+    assumed: Units
+    trusting: Units
+    trusting_assumed: Units
     failed: Units
+    trusting_failed: Units
     undecided: Units
     clean: Mapping[str, int]
 
 
 def lifted(r: Recount) -> Lifted:
-    stages = r.evaluation["stages"]
+    stages, belief = r.evaluation["stages"], r.only.belief
     broken, broken_any = r.over(stages, in_access), r.over(stages, witness)
     open_ = r.correct - _searched(r)
-    certified, failed = r.certificates(broken_any)
+    certified, trusting = r.certified(belief), r.certified(r.everybody)
+    failed = r.failing(broken_any, trusting=belief[0]) - certified
+    every = r.failing(broken_any, trusting=True) - trusting
+    by = {b: r.colift(r.certified(b)) for b in product((False, True), ("proved", "stated"))}
     return Lifted(
         r.lift(broken),
         r.lift(broken_any),
         r.lift(broken | open_) - r.lift(broken),
         r.colift(certified),
+        r.colift(certified) & by[False, "stated"] - by[False, "proved"],
+        r.colift(trusting),
+        r.colift(trusting) & by[True, "stated"] - by[True, "proved"],
         r.colift(certified | failed) - r.colift(certified),
-        r.lift((open_ - broken) | failed, any_target=True),
+        r.colift(trusting | every) - r.colift(trusting),
+        r.lift((open_ - broken) | every, any_target=True),
         {s: len(r.lift(r.status(s), any_target=True)) for s in ("cc", "cw", "cr", "cu")},
     )
 
@@ -246,10 +291,14 @@ def threat_counts(r: Recount) -> dict[str, int]:
         "broken_any_access": len(s.broken_any),
         "unfinished": len(s.unfinished),
         "certified": len(s.certified),
+        "certified_assumed": len(s.assumed),
+        "certified_trusting": len(s.trusting),
+        "trusting_assumed": len(s.trusting_assumed),
         "certifier_failed": len(s.failed),
+        "trusting_failed": len(s.trusting_failed),
         "denied": len(r.lift(r.over(r.evaluation["stages"], denial), any_target=True)),
         "undecided": len(s.undecided),
-        "open": len(s.unfinished - s.broken_any - s.certified),
+        "open": len(s.unfinished - s.broken_any - s.trusting),
     }
 
 
@@ -270,9 +319,14 @@ def threat_numbers(r: Recount) -> dict[str, Number]:
         found["survival"] = share(cc - w - i, cc + cu - w, d)
         found["survival_completed"] = share(cc - w - i, cc - w - i, d - i - cu)
         found["attack_coverage"] = share(d - i - cu, d - i - cu, d)
-    if r.proofs:
+    own = [stage for stage in r.proofs if stage["evidence"] != "trusted"]
+    if own or (r.proofs and r.only.belief != OWN):
         found["certified"] = share(c, c + t, d)
-        found["certificate_coverage"] = share(cc - t, cc - t, cc + cu)
+    if len(own) < len(r.proofs):
+        found["certified_trusting"] = share(len(s.trusting), len(s.trusting) + len(s.trusting_failed), d)
+    if r.proofs:
+        given = cc - len(s.trusting_failed)
+        found["certificate_coverage"] = share(given, given, cc + cu)
     if r.subject["nature"] is None:
         top = cc + cu - len(s.broken_any)
         found["upper"] = share(top, top, d)

@@ -12,6 +12,7 @@ from typing import Any
 from tmlang.audit.record import Record
 from tmlang.audit.recorrupt import shift_counts, shift_numbers
 from tmlang.audit.recount import (
+    PROOF_COUNTS,
     Number,
     Recount,
     share,
@@ -88,7 +89,7 @@ def _status(r: Recount) -> dict[str, int]:
 def draw_counts(r: Recount) -> dict[str, int]:
     """Counted units as in every threat, but nothing is broken; unfinished is whoever has an open draw."""
     open_ = len({u for u, _ in _Cells(r, [s["label"] for s in r.searches]).open})
-    none = dict.fromkeys(("broken", "broken_any_access", "certified", "certifier_failed", "denied"), 0)
+    none = dict.fromkeys(("broken", "broken_any_access", *PROOF_COUNTS, "denied"), 0)
     waits = {"unfinished": open_, "undecided": open_, "open": open_}
     return {**threat_counts(r), **none, **waits}
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from math import ceil, floor, sqrt
@@ -14,7 +13,7 @@ from typing import Any
 from tmlang.audit import redraw
 from tmlang.audit.record import Record
 from tmlang.audit.recorrupt import corruption_error
-from tmlang.audit.recount import Number, Only, Recount, Units
+from tmlang.audit.recount import Belief, Number, Only, Recount, Units, believed
 from tmlang.audit.trials import upper_tail
 from tmlang.audit.unspoken import of_property
 from tmlang.meaning.evaluations import OF_POPULATIONS
@@ -44,52 +43,131 @@ def recount(plan: Json, evaluation: Json, rows: Sequence[Record], void: Units, o
     return Recount(evaluation, subject, rows, void, only)
 
 
-def holds(plan: Json, evaluation: Json, rows: Sequence[Record], void: Units) -> str:
-    """``holds``, ``violated``, ``undecided`` or ``vacuous`` of a property."""
+def holds(plan: Json, evaluation: Json, rows: Sequence[Record], void: Units, belief: Belief = (True, "any")) -> str:
+    """``holds``, ``violated``, ``undecided`` or ``vacuous`` of a property, as far as its certificates are believed."""
     if of_property(plan, next(s for s in plan["subjects"] if s["name"] == evaluation["subject"])):
         return "vacuous"
     mine = [r for r in rows if r.evaluation == evaluation["name"]]
     if any(r.status == "valid" and r.within_scope is True and r.observed_failure is True for r in mine):
         return "violated"
+    return "holds" if any(believed(belief, stage, r) for stage, r in _proofs(evaluation, mine, void)) else "undecided"
+
+
+def _proofs(evaluation: Json, mine: Iterable[Record], void: Units) -> Iterator[tuple[Json, Record]]:
+    """The certificates of a property above their gaps, with their stages."""
     provers = {
-        f"{evaluation['name']}/{s['label']}"
+        f"{evaluation['name']}/{s['label']}": s
         for s in evaluation["stages"]
         if s["role"] != "attack" and s["lowering"] != "inner" and f"{s['backend']}.{s['method']}" not in void
     }
-    stage_of = {r: r.stage if "/" in r.stage else f"{r.evaluation}/{r.stage}" for r in mine}
-    sure = [r for r in mine if r.verdict == "certified" and (r.gap is None or r.margin is None or r.margin > r.gap)]
-    return "holds" if any(stage_of[r] in provers for r in sure) else "undecided"
+    for r in mine:
+        stage = provers.get(r.stage if "/" in r.stage else f"{r.evaluation}/{r.stage}")
+        if stage and r.verdict == "certified" and (r.gap is None or r.margin is None or r.margin > r.gap):
+            yield stage, r
+
+
+def holding_on(evaluation: Json, rows: Sequence[Record], void: Units) -> str:
+    """What a property that holds rests on, from nothing to what says nothing of the object."""
+    mine = [r for r in rows if r.evaluation == evaluation["name"]]
+    given = list(_proofs(evaluation, mine, void))
+    solvers = dict.fromkeys(s["trusts"] for s, _ in given if s["evidence"] == "trusted")
+    trust = f"trusting {' and '.join(solvers)}"
+    for belief, words in (
+        ((False, "proved"), ""),
+        ((False, "stated"), "assumed"),
+        ((True, "proved"), trust),
+        ((True, "stated"), f"{trust}; assumed"),
+        ((False, "any"), "real arithmetic"),
+    ):
+        if any(believed(belief, s, r) for s, r in given):
+            return words
+    return f"{trust}; real arithmetic"
+
+
+SURE: Belief = (False, "proved")
+BELIEFS: tuple[Belief, ...] = (SURE, (True, "stated"), (True, "any"))
+"""A claim is judged on what is sure, with all that is assumed, and with what holds in real arithmetic alone."""
 
 
 def status(
-    plan: Json, claim: Json, rows: Sequence[Record], void: Units, limits: Range | None = None
+    plan: Json, claim: Json, rows: Sequence[Record], void: Units, limits: Sequence[Range] | None = None
 ) -> tuple[str, Range | None]:
-    """(status, range) of one claim, of ``limits`` instead of its range where given; raises :class:`NotRejudged`."""
+    """(status, range) of one claim, with ``limits`` as the ranges of its left side where given (:func:`ranges`); the
+    range of a claim about a population is that of its sample. Raises :class:`NotRejudged`."""
     if any(p["changed"] for p in plan["parameters"]):
         return "not_evaluated", None
     if claim["op"] == "holds":
-        found = holds(plan, evaluation_of(plan, claim["left"]), _stating_a_gap(rows), void)
-        return {"holds": "supported", "violated": "refuted"}.get(found, "undecided"), None
-    left = limits or _range(plan, claim["left"], rows, void)
+        evaluation = evaluation_of(plan, claim["left"])
+        words = {"holds": "supported", "violated": "refuted"}
+        at = [words.get(holds(plan, evaluation, rows, void, belief), "undecided") for belief in BELIEFS]
+        return _together(at[0], at[1:]), None
+    left = limits or ranges(plan, claim["left"], rows, void)
     right = claim["right"]
     if left is None:
         return "undecided", None
+    whole = min(low for low, _ in left), max(high for _, high in left)
     if isinstance(right, dict) and right["is"] == "Measured":
-        other = _range(plan, right, rows, void)
+        other = ranges(plan, right, rows, void)
         if other is None or not _same_units(plan, claim, rows):
             return "undecided", None
-        return _corners(left, other, claim["op"]), left
+        both = min(low for low, _ in other), max(high for _, high in other)
+        pairs = [_corners(x, y, claim["op"]) for x, y in product(left[1:], other[1:])]
+        return _together(_corners(whole, both, claim["op"]), pairs), whole
     if claim["population"] is not None:
         if of_no_population(plan, claim):
             return "undecided", None
-        raise NotRejudged("a population interval is checked by its tails only")
+        base = (number(plan, claim["left"], rows, void) or (0, 0))[1]
+        at = [_of_population(claim, int(x[0] * base), int(x[1] * base), base) for x in (whole, *left[1:])]
+    else:
+        at = [_of_number(claim, x) for x in (whole, *left[1:])]
+    return _together(at[0], at[1:]), whole
+
+
+def _together(whole: str, granted: Sequence[str]) -> str:
+    """What holds throughout, whatever is believed, stands; what holds only where everything is granted is assumed."""
+    if whole != "undecided":
+        return whole
+    return "assumed" if set(granted) == {"supported"} else "undecided"
+
+
+def _of_number(claim: Json, x: Range) -> str:
+    right = claim["right"]
     if isinstance(right, dict):
-        half = Fraction(1, 2 * 10 ** right["decimals"]) / (100 if right["percent"] else 1)
-        value = Fraction(right["value"])
-        inside = [value - half <= x <= value + half for x in left]
-        beyond = left[1] < value - half or left[0] > value + half
-        return "supported" if all(inside) else "refuted" if beyond else "undecided", left
-    return _corners(left, (Fraction(right), Fraction(right)), claim["op"]), left
+        least, most = _rounding_to(right)
+        inside = [least <= end <= most for end in x]
+        return "supported" if all(inside) else "refuted" if x[1] < least or x[0] > most else "undecided"
+    return _corners(x, (Fraction(right), Fraction(right)), claim["op"])
+
+
+def _rounding_to(right: Json) -> tuple[Fraction, Fraction]:
+    half = Fraction(1, 2 * 10 ** right["decimals"]) / (100 if right["percent"] else 1)
+    return Fraction(right["value"]) - half, Fraction(right["value"]) + half
+
+
+def _of_population(claim: Json, low: int, high: int, base: int) -> str:
+    """By exact binomial tails: Clopper and Pearson's limit lies beyond a value iff the tail there is within half the
+    error (it grows with the value)."""
+    half, op, right = (1 - Fraction(claim["population"])) / 2, claim["op"], claim["right"]
+
+    def above(value: Fraction, *, strict: bool) -> bool:
+        """Whether the lower limit is."""
+        tail = upper_tail(low, base, value) if 0 < value < 1 else Fraction(value >= 1)
+        return (tail < half if strict else tail <= half) if low else (value < 0 if strict else value <= 0)
+
+    def below(value: Fraction, *, strict: bool) -> bool:
+        """Whether the upper limit is."""
+        tail = 1 - upper_tail(high + 1, base, value) if 0 < value < 1 else Fraction(value <= 0)
+        return (tail < half if strict else tail <= half) if high < base else (value > 1 if strict else value >= 1)
+
+    least, most = _rounding_to(right) if isinstance(right, dict) else (Fraction(right), Fraction(right))
+    if op in (">=", ">"):
+        whole, none = above(least, strict=op == ">"), below(least, strict=op == ">=")
+    elif op in ("<=", "<"):
+        whole, none = below(most, strict=op == "<"), above(most, strict=op == "<=")
+    else:
+        whole = above(least, strict=False) and below(most, strict=False)
+        none = below(least, strict=True) or above(most, strict=True)
+    return "supported" if whole else "refuted" if none else "undecided"
 
 
 def _corners(left: Range, right: Range, op: str) -> str:
@@ -122,34 +200,30 @@ def plain(value: Any) -> Any:
     return Fraction(value)
 
 
-def _range(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> Range | None:
-    found = number(plan, measured, rows, void)
-    return None if found is None or found[2] is None or found[3] is None else (found[2], found[3])
-
-
-def _stating_a_gap(rows: Sequence[Record]) -> list[Record]:
-    """Without a stated gap a proof is of real arithmetic, and of the object it says nothing (EVIDENCE.md section 6)."""
-    mute = [r.verdict == "certified" and (r.gap_kind == "none" or r.gap is None) for r in rows]
-    return [replace(r, verdict="unknown") if m else r for r, m in zip(rows, mute, strict=True)]
+def ranges(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> list[Range] | None:
+    """The range of what a claim names at each belief; ``None`` where nothing measured it."""
+    found = [_number(plan, measured, rows, void, belief) for belief in BELIEFS]
+    ends = [(n[2], n[3]) for n in found if n is not None and n[2] is not None and n[3] is not None]
+    return ends if len(ends) == len(BELIEFS) else None
 
 
 def number(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> Number | None:
-    """The number that a claim names, its range with and without proofs of real arithmetic; ``None`` where nothing
-    measured it."""
-    found, sure = (_number(plan, measured, some, void) for some in (rows, _stating_a_gap(rows)))
-    if found is None or sure is None or None in (*found[2:], *sure[2:]):
+    """The number that a claim names, its range as wide as at every belief; ``None`` where nothing measured it."""
+    ends = ranges(plan, measured, rows, void)
+    found = _number(plan, measured, rows, void, SURE)
+    if found is None or ends is None:
         return found
-    ends = [end for told in (found, sure) for end in told[2:] if end is not None]
-    return found[0], found[1], min(ends), max(ends)
+    return found[0], found[1], min(low for low, _ in ends), max(high for _, high in ends)
 
 
-def _number(plan: Json, measured: Json, rows: Sequence[Record], void: Units) -> Number | None:
+def _number(plan: Json, measured: Json, rows: Sequence[Record], void: Units, belief: Belief) -> Number | None:
     args = {name: plain(value) for name, value in measured["args"]}
     if measured["quantity"] in ("mce", "relative_mce"):
         sides = (measured, {**measured, "evaluation": args["baseline"]})
         own, base = (recount(plan, evaluation_of(plan, side), rows, void, Only()) for side in sides)
         return corruption_error(measured["quantity"], own, base)
-    only = Only(args.get("part"), args.get("radius"), int(args["queries"]) if "queries" in args else None)
+    queries = int(args["queries"]) if "queries" in args else None
+    only = Only(args.get("part"), args.get("radius"), queries, belief=belief)
     found = numbers(plan, evaluation_of(plan, measured), rows, void, only)
     name = measured["quantity"]
     if name == "attack_success":

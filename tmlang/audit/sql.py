@@ -7,13 +7,13 @@ median is a float64. The last three statements show the counts, the table and th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from tmlang.audit.recount import Only
-from tmlang.audit.rejudge import NotRejudged, evaluation_of, of_no_population, of_one_kind, plain
+from tmlang.audit.recount import OWN, Belief, Only
+from tmlang.audit.rejudge import BELIEFS, SURE, NotRejudged, evaluation_of, of_no_population, of_one_kind, plain
 from tmlang.audit.schema import COLUMNS
 from tmlang.audit.sqlcorruptions import ShiftTables, error_rows
 from tmlang.audit.sqldraws import tables_of
@@ -158,39 +158,94 @@ def _claim(plan: Json, claim: Json) -> _Claim:
     if any(p["changed"] for p in plan["parameters"]):
         return _Claim(f"SELECT {said} AS claim, 'not_evaluated' AS status, NULL AS low, NULL AS high")
     try:
-        left = _term(plan, claim["left"])
-        right = claim["right"]
-        other = _term(plan, right) if isinstance(right, dict) and right["is"] == "Measured" else None
         if claim["population"] is not None and of_no_population(plan, claim):
             raise NotRejudged("a claim about no population")
-        if claim["op"] == "holds":
-            violated = f"{left.reads[0].name('table')} WHERE quantity = 'violated'"
-            supported, refuted = "a.low = 1", f"(SELECT low = 1 FROM {violated})"
-        elif other:
-            supported, refuted = _comparison(claim["op"], left.near)
-            left = _side_by_side(plan, claim, left, other)
-        else:
-            supported, refuted = _conditions(claim, left)
+        whole, *granted = [_at(plan, claim, *levels) for levels in _levels(plan, claim)]
     except NotRejudged:
         return _Claim(f"SELECT {said} AS claim, 'undecided' AS status, NULL AS low, NULL AS high")
+    others = [f"(SELECT status AS s{i} FROM ({one.rows}))" for i, one in enumerate(granted)]
+    every = " AND ".join(f"s{i} = 'supported'" for i in range(len(granted))) or "false"
+    status = f"CASE WHEN status <> 'undecided' THEN status WHEN {every} THEN 'assumed' ELSE status END"
+    shown = [f"{end} || '/' || denominator" if whole.whole else f"{end}::VARCHAR" for end in ("low", "high")]
+    told = ["NULL", "NULL"] if claim["op"] == "holds" else shown
+    query = (
+        f"SELECT {said} AS claim, {status} AS status, {told[0]} AS low, {told[1]} AS high\n"
+        f"FROM {', '.join([f'({whole.rows})', *others])}"
+    )
+    return _Claim(query, tuple(dict.fromkeys(v for one in (whole, *granted) for v in one.reads)))
+
+
+@dataclass(frozen=True)
+class _At:
+    """A claim with its certificates believed in one way: ``rows`` is one row of ``status``, ``low``, ``high`` and
+    ``denominator``."""
+
+    rows: str
+    reads: tuple[Tables, ...]
+    whole: bool
+
+
+Believing = tuple[Belief, ...]
+"""The beliefs whose ranges are taken together."""
+
+
+def _levels(plan: Json, claim: Json) -> list[tuple[Believing, Believing]]:
+    """How certificates are believed on either side of a claim: in every way first, then with everything granted; in
+    one way where nothing proves."""
+    right = claim["right"]
+    sides = [claim["left"], *([right] if isinstance(right, dict) and right["is"] == "Measured" else [])]
+    proves = [bool(reading(plan, evaluation_of(plan, m)).proofs) for m in sides]
+    if not any(proves):
+        return [((OWN,), (OWN,))]
+    ways = [(BELIEFS, *((b,) for b in BELIEFS if b != SURE)) if one else ((OWN,),) for one in proves]
+    if claim["op"] == "holds":
+        ways = [((SURE,), *ways[0][1:])]
+    wholes, rests = [w[0] for w in ways], [w[1:] or w for w in ways]
+    if len(ways) == 1:
+        return [(way, way) for way in (wholes[0], *rests[0])]
+    return [(wholes[0], wholes[1]), *((a, b) for a in rests[0] for b in rests[1])]
+
+
+def _at(plan: Json, claim: Json, mine: Believing, theirs: Believing) -> _At:
+    left = _hull([_term(plan, claim["left"], one) for one in mine])
+    right = claim["right"]
+    if claim["op"] == "holds":
+        violated = f"{left.reads[0].name('table')} WHERE quantity = 'violated'"
+        supported, refuted = "a.low = 1", f"(SELECT low = 1 FROM {violated})"
+    elif isinstance(right, dict) and right["is"] == "Measured":
+        supported, refuted = _comparison(claim["op"], left.near)
+        left = _side_by_side(plan, claim, left, _hull([_term(plan, right, one) for one in theirs]))
+    else:
+        supported, refuted = _conditions(claim, left)
     status = (
         f"CASE WHEN coalesce({supported}, false) THEN 'supported'"
         f" WHEN coalesce({refuted}, false) THEN 'refuted' ELSE 'undecided' END"
     )
-    shown = [f"a.{end} || '/' || a.denominator" if left.whole else f"a.{end}::VARCHAR" for end in ("low", "high")]
-    ends = ["NULL", "NULL"] if claim["op"] == "holds" else shown
-    query = (
-        f"SELECT {said} AS claim, {status} AS status, {ends[0]} AS low, {ends[1]} AS high\n"
+    rows = (
+        f"SELECT {status} AS status, a.low AS low, a.high AS high, a.denominator AS denominator\n"
         f"FROM (SELECT 1) LEFT JOIN ({left.rows}) a ON true"
     )
-    return _Claim(query, left.reads)
+    return _At(rows, left.reads, left.whole)
 
 
-def _term(plan: Json, measured: Json) -> _Term:
+def _hull(terms: Sequence[_Term]) -> _Term:
+    """The range that holds those of all terms: one row, or none where one of them is undefined."""
+    if len(terms) == 1:
+        return terms[0]
+    of = {end: ", ".join(f"t{i}.{end}" for i in range(len(terms))) for end in ("low", "high")}
+    rows = (
+        f"SELECT least({of['low']}) AS low, greatest({of['high']}) AS high, t0.denominator AS denominator\n"
+        f"FROM {', '.join(f'({t.rows}) t{i}' for i, t in enumerate(terms))}"
+    )
+    return _Term(rows, tuple(v for t in terms for v in t.reads), terms[0].whole)
+
+
+def _term(plan: Json, measured: Json, belief: Belief = OWN) -> _Term:
     args = {k: plain(v) for k, v in measured["args"]}
     if measured["quantity"] in ("mce", "relative_mce"):
         return _corruption_error(plan, measured, args["baseline"])
-    only = Only(args.get("part"), args.get("radius"), int(args["queries"]) if "queries" in args else None)
+    queries = int(args["queries"]) if "queries" in args else None
+    only = Only(args.get("part"), args.get("radius"), queries, belief=belief)
     tables = tables_of(plan, evaluation_of(plan, measured), only)
     quantity = measured["quantity"]
     if quantity == "attack_success":

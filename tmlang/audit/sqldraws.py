@@ -8,7 +8,7 @@ from typing import Any
 from tmlang.audit.recount import Only
 from tmlang.audit.redraw import of_draws
 from tmlang.audit.sqlcorruptions import ShiftTables
-from tmlang.audit.sqltables import EVERYTHING, Tables, open_part
+from tmlang.audit.sqltables import BELIEFS, EVERYTHING, Tables, flag, open_part
 from tmlang.audit.sqltext import text
 
 Json = Mapping[str, Any]
@@ -73,7 +73,8 @@ class DrawTables(Tables):
         of = "unit" if self.each == "apart" else "example"
         units = f"SELECT {of} AS unit, min(example) AS example, min(clean) AS clean {self.clean()} GROUP BY {of}"
         waits = f"SELECT unit, bool_or(open) AS open FROM {self.name('cells')} WHERE stage = {_ALL} GROUP BY unit"
-        never = ", ".join(f"false AS {flag}" for flag in ("broken", "broken_any", "certified", "failed", "denied"))
+        flags = ("broken", "broken_any", *map(flag, BELIEFS), "failed", "trusting_failed", "denied")
+        never = ", ".join(f"false AS {one}" for one in flags)
         return self._create(
             "units",
             f"SELECT unit, clean, {never}, coalesce(open, false) AS open, coalesce(open, false) AS undecided\n"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tmlang.audit.recount import Only, Recount, rate_name
+from tmlang.audit.recount import OWN, Belief, Only, Recount, rate_name
 from tmlang.audit.sqltext import create, double, name, text, texts
 from tmlang.base.exact import round_up
 
@@ -14,6 +14,7 @@ Json = Mapping[str, Any]
 PROVED = "verdict = 'certified' AND (gap IS NULL OR margin IS NULL OR margin > gap)"
 """A certificate above its gap."""
 EVERYTHING = Only()
+BELIEFS: tuple[Belief, ...] = tuple((t, gaps) for t in (False, True) for gaps in ("proved", "stated", "any"))
 _WITNESS = "inside AND observed_failure"
 _UNFINISHED = "('error', 'timeout', 'crashed', 'oom', 'unstable')"
 
@@ -22,6 +23,19 @@ def reading(plan: Json, evaluation: Json, only: Only = EVERYTHING) -> Recount:
     """What the plan alone says of an evaluation: stages, repeats, branches, radius."""
     subject = next(s for s in plan["subjects"] if s["name"] == evaluation["subject"])
     return Recount(evaluation, subject, (), frozenset(), only)
+
+
+def believed(belief: Belief) -> str:
+    """When a row of a stage that is ``trusted`` or not counts as a certificate that it is."""
+    trusting, gaps = belief
+    stated = "gap IS NOT NULL AND coalesce(gap_kind, 'assumed') <> 'none'"
+    kind = {"any": "true", "stated": stated, "proved": f"{stated} AND gap_kind = 'proved'"}[gaps]
+    return f"coalesce({kind}, false)" if trusting else f"(NOT trusted AND coalesce({kind}, false))"
+
+
+def flag(belief: Belief) -> str:
+    """The column that holds whether a unit is certified so far."""
+    return f"{'trusting' if belief[0] else 'own'}_{belief[1]}"
 
 
 def method(stage: Json) -> str:
@@ -39,6 +53,7 @@ class Tables:
     def of(cls, plan: Json, evaluation: Json, only: Only = EVERYTHING) -> Tables:
         said = {"part": only.part, "radius": only.radius, "queries": only.queries, "repeat": only.repeat}
         under = [f"{k} {v}" for k, v in said.items() if v is not None]
+        under += [f"certificates {flag(only.belief)}"] * (only.belief != OWN)
         return cls(", ".join([evaluation["name"], *under]), reading(plan, evaluation, only))
 
     @property
@@ -139,7 +154,8 @@ class Tables:
         return self._create("ended", f"SELECT unit, stage FROM ({each})\nGROUP BY unit, stage HAVING {count}{never}")
 
     def _proofs(self) -> str:
-        """Per unit: ``whole`` and ``covered`` (branches) by certificates that are not void, ``failed``, ``asked``."""
+        """Per unit and belief: ``whole`` and ``covered`` (branches) by certificates that are not void; ``failed`` and
+        ``asked``, also of stages alone whose word is not merely trusted (``own``)."""
         radius, proved = self.plan.only.radius, f"({PROVED})"
         if self.plan.too_far():
             proved = "false"
@@ -148,23 +164,42 @@ class Tables:
             told = f"verdict IN ('certified', 'unknown') AND {reached}"
             proved = f"CASE WHEN radius IS NOT NULL THEN {told} ELSE {proved} END"
         stages = texts(s["label"] for s in self.plan.proofs)
+        trusted = texts(s["label"] for s in self.plan.proofs if s["evidence"] == "trusted")
         rows = (
-            f"SELECT unit, stage, verdict, branch, {proved} AS proved, method IN (FROM void) AS void\n"
+            f"SELECT unit, stage, verdict, branch, gap, gap_kind, {proved} AS proved, method IN (FROM void) AS void,\n"
+            f"    stage IN {trusted} IS TRUE AS trusted\n"
             f"  FROM {self.name('rows')} WHERE verdict IS NOT NULL AND stage IN {stages}"
         )
-        covers = "proved AND NOT void AND branch IS NOT NULL"
+        failing = "(proved AND void) OR (NOT proved AND verdict IN ('error', 'timeout'))"
+        parts = ["SELECT unit"]
+        for belief in BELIEFS:
+            good = f"proved AND NOT void AND {believed(belief)}"
+            parts.append(f"bool_or({good} AND branch IS NULL) AS whole_{flag(belief)}")
+            some = f"FILTER (WHERE {good} AND branch IS NOT NULL)"
+            parts.append(f"coalesce(flatten(list(string_split(branch, ' ')) {some}), []) AS covered_{flag(belief)}")
+        parts.append(f"coalesce(bool_or({failing}) FILTER (WHERE NOT trusted), false) AS own_failed")
+        parts.append(f"bool_or({failing}) AS failed")
+        parts.append("count(DISTINCT stage) FILTER (WHERE NOT trusted) AS own_asked")
         return self._create(
             "proofs",
-            "SELECT unit, bool_or(proved AND NOT void AND branch IS NULL) AS whole,\n"
-            f"  coalesce(flatten(list(string_split(branch, ' ')) FILTER (WHERE {covers})), []) AS covered,\n"
-            "  bool_or((proved AND void) OR (NOT proved AND verdict IN ('error', 'timeout'))) AS failed,\n"
-            f"  count(DISTINCT stage) AS asked\nFROM ({rows}) GROUP BY unit",
+            ",\n  ".join(parts) + f",\n  count(DISTINCT stage) AS asked\nFROM ({rows}) GROUP BY unit",
         )
 
     def _units(self) -> str:
         """One row per counted unit: what was found of it."""
         wanted = [self.plan.only.part] if self.plan.only.part else self.plan.branches()
-        covers = f"list_has_all(covered, [{', '.join(map(text, wanted))}])" if wanted else "false"
+        own, every = self.plan.only.belief, self.plan.everybody
+        untrusted = sum(s["evidence"] != "trusted" for s in self.plan.proofs)
+
+        def certified(belief: Belief) -> str:
+            listed = f"[{', '.join(map(text, wanted))}]"
+            covers = f"list_has_all(covered_{flag(belief)}, {listed})" if wanted else "false"
+            return f"coalesce(p.whole_{flag(belief)} OR {covers}, false) AS {flag(belief)}"
+
+        def failed(name: str, asked: str, count: int) -> str:
+            silent = f"coalesce(p.{asked}, 0) < {count} AND NOT coalesce(f.broken_any, false)"
+            return f"coalesce(p.{name}, false) OR {silent} AS {name}"
+
         found = (
             f"SELECT unit, bool_or({_WITNESS}) AS broken_any, bool_or({_WITNESS} AND within_access) AS broken,\n"
             "    bool_or(inside AND rejected) AS denied,\n"
@@ -178,21 +213,26 @@ class Tables:
             "    coalesce(f.broken_any, false) AS broken_any, coalesce(f.denied, false) AS denied,\n"
             "    coalesce(f.denied_within, false) AS denied_within, f.kept, f.distance,\n"
             f"    coalesce(e.ended, 0) = {len(self.plan.searches)} AS searched,\n"
-            f"    coalesce(p.whole OR {covers}, false) AS proved,\n"
-            f"    coalesce(p.failed, false) OR coalesce(p.asked, 0) < {len(self.plan.proofs)} AND NOT"
-            " coalesce(f.broken_any, false) AS failed\n"
+            f"    {', '.join(map(certified, BELIEFS))},\n"
+            f"    {failed('own_failed', 'own_asked', untrusted)},\n"
+            f"    {failed('failed', 'asked', len(self.plan.proofs))}\n"
             f"  FROM (SELECT unit, example, clean {self.clean()}) u\n"
             f"  LEFT JOIN ({found}) f USING (unit)\n"
             f"  LEFT JOIN (SELECT unit, count(*) AS ended FROM {self.name('ended')} GROUP BY unit) e USING (unit)\n"
             f"  LEFT JOIN {self.name('proofs')} p USING (unit)"
         )
-        open_, failed = "correct AND NOT broken AND NOT searched", "correct AND failed AND NOT proved"
+        open_ = "correct AND NOT broken AND NOT searched"
+        alone = "failed" if own[0] else "own_failed"
+        waits = f"correct AND {alone} AND NOT {flag(own)}"
+        waits_any = f"correct AND failed AND NOT {flag(every)}"
+        levels = ", ".join(f"correct AND {flag(b)} AS {flag(b)}" for b in BELIEFS)
         pairs = (
             f"WITH facts AS ({facts}),\n"
             "pairs AS (SELECT unit, example, clean, correct AND broken AS broken,\n"
             "  correct AND broken_any AS broken_any,\n"
             f"  correct AND denied AS denied, {open_} AS open, {open_} AND NOT denied_within AS open_any,\n"
-            f"  correct AND proved AS certified, {failed} AS failed, ({open_}) OR ({failed}) AS undecided,\n"
+            f"  {levels},\n"
+            f"  {waits} AS failed, {waits_any} AS trusting_failed, ({open_}) OR ({waits_any}) AS undecided,\n"
             "  kept, distance, searched FROM facts)\n"
         )
         return self._create("units", pairs + self._lifted("pairs"))
@@ -207,12 +247,15 @@ class Tables:
         if self.each == "apart":
             return f"SELECT * FROM {pairs}"
         here, there = ("or", "and") if self.each == "any" else ("and", "or")
+        own, every = self.plan.only.belief, self.plan.everybody
         return (
             f"SELECT example AS unit, example, min(clean) AS clean, bool_{here}(broken) AS broken,\n"
             f"  bool_{here}(broken_any) AS broken_any, bool_or(denied) AS denied,\n"
             f"  {open_part(here, 'broken', 'open')} AS open,\n"
             f"  {open_part(here, 'broken OR denied', 'open_any')} AS open_any,\n"
-            f"  bool_{there}(certified) AS certified, {open_part(there, 'certified', 'failed')} AS failed,\n"
+            f"  {', '.join(f'bool_{there}({flag(b)}) AS {flag(b)}' for b in BELIEFS)},\n"
+            f"  {open_part(there, flag(own), 'failed')} AS failed,\n"
+            f"  {open_part(there, flag(every), 'trusting_failed')} AS trusting_failed,\n"
             "  bool_or(undecided) AS undecided, bool_or(kept) AS kept, min(distance) AS distance,\n"
             f"  bool_and(searched) AS searched FROM {pairs} GROUP BY example"
         )
@@ -228,10 +271,11 @@ class Tables:
             f"    count(*) FILTER (WHERE within_scope IS FALSE) AS exempt {self.clean(usable=False)}"
         )
         status = ", ".join(f"count(*) FILTER (WHERE clean = '{s}') AS {s}" for s in ("cc", "cw", "cr", "cu"))
-        flags = {"broken": "broken", "broken_any": "broken_any_access", "open": "unfinished", "certified": "certified"}
-        flags |= {"failed": "certifier_failed", "denied": "denied", "undecided": "undecided"}
+        flags = {"broken": "broken", "broken_any": "broken_any_access", "open": "unfinished"}
+        flags |= self._proof_flags()
+        flags |= {"denied": "denied", "undecided": "undecided"}
         sums = ", ".join(f"count(*) FILTER (WHERE {f}) AS {called}" for f, called in flags.items())
-        nobody = "count(*) FILTER (WHERE open AND NOT broken_any AND NOT certified)"
+        nobody = f"count(*) FILTER (WHERE open AND NOT broken_any AND NOT {self._everybody()})"
         base = "base" if self.plan.subject["clean_errors"] == "fail" else "cc + cu"
         return self._create(
             "counts",
@@ -239,6 +283,22 @@ class Tables:
             f"  {base} AS denominator, * EXCLUDE (selected, not_applicable, exempt, base)\nFROM ({start}),\n"
             f"  (SELECT count(*) AS base, {status},\n    {sums},\n    {nobody} AS open FROM {self.name('units')})",
         )
+
+    def _everybody(self) -> str:
+        """The flag of a unit that certificates prove once trusted solvers count."""
+        return flag(self.plan.everybody)
+
+    def _proof_flags(self) -> dict[str, str]:
+        """What is counted of certificates -> what the count is called."""
+        own, every = flag(self.plan.only.belief), self._everybody()
+        return {
+            own: "certified",
+            f"{own} AND own_stated AND NOT own_proved": "certified_assumed",
+            f"{every} AND true": "certified_trusting",
+            f"{every} AND trusting_stated AND NOT trusting_proved": "trusting_assumed",
+            "failed": "certifier_failed",
+            "trusting_failed": "trusting_failed",
+        }
 
     def _share(self, quantity: str, low: str, high: str, base: str, source: str = "", where: str = "") -> str:
         """A line of the table: ``[low, high]`` of ``denominator`` units."""
@@ -257,9 +317,14 @@ class Tables:
             yield self._share("survival", low, "cc + cu - broken", d)
             yield self._share("survival_completed", low, low, done)
             yield self._share("attack_coverage", done, done, d)
-        if r.proofs:
+        own = [s for s in r.proofs if s["evidence"] != "trusted"]
+        if own or (r.proofs and r.only.belief != OWN):
             yield self._share("certified", "certified", "certified + certifier_failed", d)
-            yield self._share("certificate_coverage", "cc - certifier_failed", "cc - certifier_failed", "cc + cu")
+        if len(own) < len(r.proofs):
+            most = "certified_trusting + trusting_failed"
+            yield self._share("certified_trusting", "certified_trusting", most, d)
+        if r.proofs:
+            yield self._share("certificate_coverage", "cc - trusting_failed", "cc - trusting_failed", "cc + cu")
         if r.subject["nature"] is None:
             top = "cc + cu - broken_any_access"
             yield self._share("upper", top, top, d)
@@ -346,8 +411,10 @@ class Tables:
         seen = f"FROM records WHERE evaluation = {e}"
         stages = texts(s["label"] for s in self.plan.proofs)
         violated = f"EXISTS ({seen} AND status = 'valid' AND within_scope AND observed_failure)"
-        sound = f"{PROVED} AND method NOT IN (FROM void)"
-        proved = f"EXISTS (FROM {self.name('rows')} WHERE stage IN {stages} AND {sound})"
+        trusted = texts(s["label"] for s in self.plan.proofs if s["evidence"] == "trusted")
+        sound = f"({PROVED}) AND method NOT IN (FROM void) AND {believed(self.plan.everybody)}"
+        rows = f"(SELECT *, stage IN {trusted} IS TRUE AS trusted FROM {self.name('rows')})"
+        proved = f"EXISTS (FROM {rows} WHERE stage IN {stages} AND {sound})"
         open_ = f"status IN {_UNFINISHED} OR coalesce(verdict IN ('error', 'timeout'), false)"
         ended = f"EXISTS ({seen} AND stage <> 'clean') AND NOT EXISTS ({seen} AND stage <> 'clean' AND ({open_}))"
         vacuous = "true" if self.plan.subject["empty"] else "false"

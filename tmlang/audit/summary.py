@@ -32,6 +32,7 @@ def _evaluation(c: Columns) -> dict[str, Any]:
         "corrupted": {f"{name} {severity}": _column(column) for (name, severity), column in c.corrupted},
         "contradictions": [asdict(x) for x in c.contradictions],
         "holds": c.holds,
+        "note": c.note,
     }
 
 
@@ -60,6 +61,7 @@ def _claim(j: Judgement) -> dict[str, Any]:
         "low": exact(j.low),
         "high": exact(j.high),
         "rests_on": list(j.rests_on),
+        "assumes": list(j.assumes),
     }
 
 
@@ -90,9 +92,10 @@ _EVALUATION: Form = {
     "corrupted": (dict,),
     "contradictions": (list,),
     "holds": _MAYBE_TEXT,
+    "note": _TEXT,
 }
 _CONTRADICTION: Form = {f.name: (bool,) if f.name == "within_gap" else _TEXT for f in fields(Contradiction)}
-_CLAIM: Form = {**_RANGE, "text": _TEXT, "claim": _TEXT, "status": _TEXT, "rests_on": (list,)}
+_CLAIM: Form = {**_RANGE, "text": _TEXT, "claim": _TEXT, "status": _TEXT, "rests_on": (list,), "assumes": (list,)}
 _COUNTS: Form = {f.name: _WHOLE for f in fields(Counts)}
 
 

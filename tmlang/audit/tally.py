@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tmlang.audit.columns import Column, Columns, Contradiction, Counts, Extent, Gap, Restriction
@@ -12,6 +12,7 @@ from tmlang.audit.confidence import confidence
 from tmlang.audit.counting import clean_columns, column, counts_of, unknown
 from tmlang.audit.estimates import tally_draws, tally_shift
 from tmlang.audit.granted import unused_grant
+from tmlang.audit.levels import LEVELS, SHOWN, Level, arithmetic_words, trust_words, verdict_words
 from tmlang.audit.reasons import met, unknown_before
 from tmlang.audit.record import BRANCHES, CLEAN_STAGE, UNFINISHED, Record
 from tmlang.audit.reuse import witnesses_elsewhere
@@ -23,6 +24,7 @@ from tmlang.audit.units import (
     in_real_arithmetic,
     is_estimate,
     is_share,
+    is_trusted,
     is_witness,
     proof_stages,
     stage_label,
@@ -66,7 +68,7 @@ def _one_tally(
     if isinstance(subject, Shift):
         return tally_shift(evaluation, subject, records, restriction)
     if isinstance(subject, Property):
-        return _tally_property(evaluation, subject, records, voided)
+        return _tally_property(evaluation, subject, records, restriction.level.widest, voided)
     unused = unused_grant(evaluation, subject)
     if is_share(subject):
         columns = tally_draws(evaluation, subject, records, restriction)
@@ -143,7 +145,7 @@ def _tally_threat(
     units, counts = counts_of(threat, clean, pairs)
     columns = (
         *clean_columns(counts),
-        *_evidence_columns(reader, counts, proof_note(evaluation, records)),
+        *_evidence_columns(reader, counts, proof_words(evaluation, records, counts)),
         *_side_columns(threat, clean, units, counts),
         *_distance_columns(threat, units),
     )
@@ -160,23 +162,35 @@ def _tally_threat(
     )
 
 
-def arithmetic(evaluation: EvaluationPlan, records: Iterable[Record]) -> str:
-    """``real arithmetic`` where a certificate states no gap to the evaluator's (EVIDENCE.md section 6)."""
-    proofs = {s.label for s in proof_stages(evaluation)}
-    real = any(in_real_arithmetic(r) for r in records if stage_label(evaluation, r) in proofs)
-    return "real arithmetic" if real else ""
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What stands beside ``certified``, beside the range of R, and beside ``certified_trusting``."""
+
+    certified: str = ""
+    bound: str = ""
+    trusting: str = ""
 
 
-def proof_note(evaluation: EvaluationPlan, records: Sequence[Record]) -> str:
-    """In which arithmetic certificates hold, and how surely, where that has to be said."""
+def proof_words(evaluation: EvaluationPlan, records: Sequence[Record], k: Counts) -> Words:
+    """In which arithmetic certificates hold, how surely, and whom one trusts, where that has to be said."""
+    of_stage = {s.label: s for s in proof_stages(evaluation)}
+    real = {is_trusted(of_stage[at]) for r in records if in_real_arithmetic(r)
+            if (at := stage_label(evaluation, r)) in of_stage}  # fmt: skip
+    own = arithmetic_words(real=False in real, assumed=k.certified_assumed, of=k.certified)
+    every = arithmetic_words(real=bool(real), assumed=k.trusting_assumed, of=k.certified_trusting)
     sure = confidence(evaluation, records)
-    return "; ".join(filter(None, (arithmetic(evaluation, records), sure.words if sure else "")))
+    return Words(
+        "; ".join((*own, sure.words) if sure else own),
+        "; ".join(own),
+        "; ".join((trust_words([s.trusts for s in of_stage.values() if is_trusted(s)]), *every)),
+    )
 
 
-def _evidence_columns(reader: Reader, k: Counts, note: str) -> Iterator[Column]:
+def _evidence_columns(reader: Reader, k: Counts, words: Words) -> Iterator[Column]:
     """Survival, certificates and R. What no stage of the evaluation could show yields no column."""
     threat = reader.threat
     failed = Gap("certifier failed or void", k.certifier_failed)
+    ungiven = Gap("certifier failed or void", k.trusting_failed)
     unfinished = Gap("attack unfinished", k.unfinished)
     top = k.cc + k.cu - k.broken_any_access
     if reader.attacks:
@@ -185,15 +199,20 @@ def _evidence_columns(reader: Reader, k: Counts, note: str) -> Iterator[Column]:
         yield column("survival", low, high, k.denominator, unfinished, unknown(k))
         yield column("survival_completed", low, low, completed)
         yield column("attack_coverage", completed, completed, k.denominator, unfinished, unknown(k))
+    if reader.own_proofs or (reader.proofs and reader.level != SHOWN):
+        high = k.certified + k.certifier_failed
+        yield column("certified", k.certified, high, k.denominator, failed, note=words.certified)
+    if any(is_trusted(s) for s in reader.proofs):
+        c = k.certified_trusting
+        yield column("certified_trusting", c, c + k.trusting_failed, k.denominator, ungiven, note=words.trusting)
     if reader.proofs:
-        yield column("certified", k.certified, k.certified + k.certifier_failed, k.denominator, failed, note=note)
-        settled = k.cc - k.certifier_failed
-        yield column("certificate_coverage", settled, settled, k.cc + k.cu, failed, unknown(k))
+        settled = k.cc - k.trusting_failed
+        yield column("certificate_coverage", settled, settled, k.cc + k.cu, ungiven, unknown(k))
     finished = k.denominator - k.undecided - k.cu
     yield column("coverage", finished, finished, k.denominator, Gap("a stage unfinished", k.undecided), unknown(k))
     if not is_estimate(threat):
         yield column("upper", top, top, k.denominator)
-        yield column(rate_name(threat), k.certified, top, k.denominator)
+        yield column(rate_name(threat), k.certified, top, k.denominator, note=words.bound)
 
 
 def rate_name(threat: Threat) -> str:
@@ -299,7 +318,7 @@ def median(values: Sequence[Extent]) -> Extent | None:
 
 
 def _tally_property(
-    evaluation: EvaluationPlan, subject: Property, records: Sequence[Record], voided: frozenset[str]
+    evaluation: EvaluationPlan, subject: Property, records: Sequence[Record], level: Level, voided: frozenset[str]
 ) -> Columns:
     """A property has one unit and a verdict: a replayed witness violates it, a proof of the whole box holds it. Of no
     input nothing is to be shown, and nothing was."""
@@ -307,18 +326,29 @@ def _tally_property(
     rows = [r for r in records if stage_label(evaluation, r) != CLEAN_STAGE]
     # The middle of the box is looked at first: where it violates the property, the unit's own row is the witness.
     violated = any(is_witness(r) for r in records)
-    proofs = {s.label for s in proof_stages(evaluation) if f"{s.backend}.{s.method}" not in voided}
-    proved = any(claims_certificate(r) and stage_label(evaluation, r) in proofs for r in rows)
+    proofs = {s.label: s for s in proof_stages(evaluation) if f"{s.backend}.{s.method}" not in voided}
+    given = [(proofs[at], r) for r in rows if (at := stage_label(evaluation, r)) in proofs and claims_certificate(r)]
+    held = frozenset(one for one in LEVELS if any(one.counts(r, trusted=is_trusted(s)) for s, r in given))
+    proved = level in held
     finished = not any(r.status in UNFINISHED or r.verdict in ("error", "timeout") for r in rows)
-    vacuous, held = subject.empty is not None, proved and not violated
+    vacuous, holds = subject.empty is not None, proved and not violated
     answered = int(vacuous or violated or proved or (bool(rows) and finished))
+    own = int(holds and SHOWN in held)
     return Columns(
         evaluation.name,
         subject.name,
         "properties",
         None,
-        Counts(1, base=1, denominator=1, broken=int(violated and not vacuous), certified=int(held and not vacuous)),
+        Counts(
+            1,
+            base=1,
+            denominator=1,
+            broken=int(violated and not vacuous),
+            certified=int(own and not vacuous),
+            certified_trusting=int(holds and not vacuous),
+        ),
         (column("coverage", answered, answered, 1, Gap("a stage unfinished", 1 - answered)),),
         contradictions=found,
-        holds="vacuous" if vacuous else "violated" if violated else "holds" if held else "undecided",
+        holds="vacuous" if vacuous else "violated" if violated else "holds" if holds else "undecided",
+        note=verdict_words(held, [s.trusts for s, _ in given if is_trusted(s)]) if holds and not vacuous else "",
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tmlang.audit.columns import Restriction
+from tmlang.audit.levels import LEVELS, SURE, Level, states_a_gap
 from tmlang.audit.record import BRANCHES, CLEAN_STAGE, UNFINISHED, CleanStatus, Record
 from tmlang.meaning.threats import Allowed, Ball, Threat, branch_names
 from tmlang.plan.ir import PROOFS, EvaluationPlan, Stage
@@ -25,10 +26,11 @@ class Unit:
     """The facts of one counted unit.
 
     ``broken``: a valid witness within the declared access; ``broken_any``: by any access. ``open``: some attack stage
-    is unfinished and no witness settles the unit. ``certifier_failed``: uncertified, and a certifier crashed, timed
-    out or was void. ``denied``: a valid input is rejected; ``open_any``: like ``open`` when a rejection fails too.
-    ``attacks``: (broken, open) by attack label, each attack alone. ``distance``: the least of a witness; ``searched``:
-    every attack stage finished, whatever was found.
+    is unfinished and no witness settles the unit. ``certified``: at the level asked for, one of ``levels``, at which
+    certificates prove it; ``certifier_failed``: uncertified, and a certifier that counts there crashed, timed out or
+    was void. ``trusting`` and ``trusting_failed``: the same with trusted solvers. ``denied``: a valid input is
+    rejected; ``open_any``: like ``open`` when a rejection fails too. ``attacks``: (broken, open) by attack label, each
+    attack alone. ``distance``: the least of a witness; ``searched``: every attack stage finished, whatever was found.
     """
 
     id: str
@@ -41,11 +43,18 @@ class Unit:
     denied: bool = False
     certified: bool = False
     certifier_failed: bool = False
+    trusting: bool = False
+    trusting_failed: bool = False
+    levels: frozenset[Level] = frozenset()
     undecided: bool = False
     kept: bool | None = None
     distance: Fraction | None = None
     searched: bool = False
     attacks: tuple[tuple[str, bool, bool], ...] = ()
+
+    def rests_on_a_gap(self, *, trusting: bool) -> bool:
+        """Whether the gap of what certifies it is assumed, and no certificate with a proved one is enough."""
+        return Level("stated", trusting) in self.levels and Level("proved", trusting) not in self.levels
 
 
 def stage_label(evaluation: EvaluationPlan, record: Record) -> str:
@@ -71,6 +80,11 @@ def proof_stages(evaluation: EvaluationPlan) -> tuple[Stage, ...]:
 def is_turned(row: Record) -> bool:
     """A changed input of a shift that took a correct decision away."""
     return row.status == "valid" and row.clean == "cc" and row.decision != row.label
+
+
+def is_trusted(stage: Stage) -> bool:
+    """Whether a stage's certificates are the word of a solver that hands out no proof."""
+    return stage.evidence == "trusted"
 
 
 def is_witness(row: Record) -> bool:
@@ -107,12 +121,12 @@ def claims_certificate(row: Record) -> bool:
 
 def in_real_arithmetic(row: Record) -> bool:
     """A certificate that states no gap to the evaluator's arithmetic: no claim about the object follows from it."""
-    return row.verdict == "certified" and (row.gap is None or row.gap_kind == "none")
+    return row.verdict == "certified" and not states_a_gap(row)
 
 
-def of_the_object(records: Iterable[Record]) -> list[Record]:
-    """The records as far as they speak of the evaluator's arithmetic: other certificates have proved nothing of it."""
-    return [replace(r, verdict="unknown") if in_real_arithmetic(r) else r for r in records]
+def is_plain(stage: Stage, row: Record) -> bool:
+    """A certificate that rests on no assumption."""
+    return SURE.counts(row, trusted=is_trusted(stage))
 
 
 def group(evaluation: EvaluationPlan, records: Iterable[Record], repeat: int | None = None) -> dict[str, Rows]:
@@ -139,6 +153,8 @@ class Reader:
         self.voided = voided
         self.attacks = tuple(s for s in attack_stages(evaluation) if restriction.part not in s.left_out)
         self.proofs = proof_stages(evaluation)
+        self.level = restriction.level
+        self.own_proofs = [s for s in self.proofs if self.level.trusting or not is_trusted(s)]
         self.branches = branch_names(threat.allow)
         self.repeats = (
             range(evaluation.repeats)
@@ -161,7 +177,9 @@ class Reader:
         denied_within = any(is_denial(r) and r.within_access is True for r in found)
         searched = all(self._finished(rows.get(s.label, ()), s) for s in self.attacks)
         open_ = not within and not searched
-        certified, failed = self._proof(rows, bool(witnesses))
+        levels = self._proved(rows)
+        certified, trusting = self.level in levels, self.level.widest in levels
+        failed = [s for s in self.proofs if self._failed(s, rows, bool(witnesses))]
         judged = [r.label_kept for r in witnesses if r.label_kept is not None]
         return Unit(
             clean.unit,
@@ -173,8 +191,11 @@ class Reader:
             open_any=open_ and not denied_within,
             denied=denied,
             certified=certified,
-            certifier_failed=failed,
-            undecided=open_ or failed,
+            certifier_failed=not certified and any(s in self.own_proofs for s in failed),
+            trusting=trusting,
+            trusting_failed=not trusting and bool(failed),
+            levels=levels,
+            undecided=open_ or (not trusting and bool(failed)),
             kept=any(judged) if judged else None,
             distance=min((Fraction(r.distance) for r in within if r.distance is not None), default=None),
             searched=searched,
@@ -248,26 +269,33 @@ class Reader:
                 return False
         return True
 
-    def _proof(self, rows: Rows, broken: bool) -> tuple[bool, bool]:
-        """(certified, uncertified with a failed certifier). A stage that a broken unit skipped has not failed."""
-        covered: set[str] = set()
-        whole = failed = False
+    def _proved(self, rows: Rows) -> frozenset[Level]:
+        """The levels at which certificates that are not void cover the whole set, or the part asked for."""
+        covered: dict[Level, set[str | None]] = {level: set() for level in LEVELS}
         for stage in self.proofs:
-            stage_rows = [r for r in rows.get(stage.label, ()) if r.verdict is not None]
-            void = f"{stage.backend}.{stage.method}" in self.voided
-            for row in stage_rows:
-                if not self._certifies(row):
-                    failed |= row.verdict in ("error", "timeout")
-                elif void:
-                    failed = True
-                elif row.branch is None:
-                    whole = True
-                else:
-                    covered.update(row.branch.split(BRANCHES))
-            failed |= not stage_rows and not broken
+            if f"{stage.backend}.{stage.method}" in self.voided:
+                continue
+            for row in rows.get(stage.label, ()):
+                if row.verdict is not None and self._certifies(row):
+                    parts = [None] if row.branch is None else row.branch.split(BRANCHES)
+                    for level in LEVELS:
+                        if level.counts(row, trusted=is_trusted(stage)):
+                            covered[level].update(parts)
         part = self.restriction.part
-        certified = whole or (part in covered if part else bool(self.branches) and covered.issuperset(self.branches))
-        return certified, failed and not certified
+        wanted = [part] if part else self.branches
+
+        def whole(found: set[str | None]) -> bool:
+            return None in found or (bool(wanted) and found.issuperset(wanted))
+
+        return frozenset(level for level, found in covered.items() if whole(found))
+
+    def _failed(self, stage: Stage, rows: Rows, broken: bool) -> bool:
+        """Whether a certifier crashed, timed out, is void, or never ran. What a broken unit skipped has not failed."""
+        stage_rows = [r for r in rows.get(stage.label, ()) if r.verdict is not None]
+        void = f"{stage.backend}.{stage.method}" in self.voided
+        good = [self._certifies(r) for r in stage_rows]
+        stopped = any(r.verdict in ("error", "timeout") for r, fine in zip(stage_rows, good, strict=True) if not fine)
+        return stopped or (void and any(good)) or (not stage_rows and not broken)
 
     def _certifies(self, row: Record) -> bool:
         radius = self.restriction.radius
@@ -284,6 +312,8 @@ def join_targets(units: Sequence[Unit], *, any_target: bool) -> Unit:
     first = units[0]
     broken, open_ = _join([(u.broken, u.open) for u in units], any_target)
     certified, failed = _join([(u.certified, u.certifier_failed) for u in units], not any_target)
+    trusting, trusting_failed = _join([(u.trusting, u.trusting_failed) for u in units], not any_target)
+    levels = [u.levels for u in units]
     judged = [u.kept for u in units if u.kept is not None]
     found = [u.distance for u in units if u.distance is not None]
     reached = found and (any_target or len(found) == len(units))
@@ -299,6 +329,9 @@ def join_targets(units: Sequence[Unit], *, any_target: bool) -> Unit:
         denied=any(u.denied for u in units),
         certified=certified,
         certifier_failed=failed,
+        trusting=trusting,
+        trusting_failed=trusting_failed,
+        levels=frozenset.intersection(*levels) if any_target else frozenset.union(*levels),
         undecided=any(u.undecided for u in units),
         kept=any(judged) if judged else None,
         distance=(min(found) if any_target else max(found)) if reached else None,

@@ -20,9 +20,10 @@ from tmlang.audit.identity import checked_run, example_faults, identity_faults, 
 from tmlang.audit.known import known_faults
 from tmlang.audit.output_faults import output_faults
 from tmlang.audit.record import Record
-from tmlang.audit.recount import Number, Only, Units
+from tmlang.audit.recount import Number, Only, Units, rate_name
 from tmlang.audit.rejudge import (
     NotRejudged,
+    holding_on,
     holds,
     interval_fault,
     number,
@@ -140,6 +141,9 @@ def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: 
             mine = holds(raw, evaluation, rows, void)
             if own["holds"] != mine:
                 yield f"{name}: told as {own['holds']}, and the records say {mine}"
+            rests = holding_on(evaluation, rows, void) if mine == "holds" else ""
+            if own["note"] != rests:
+                yield f"{name}: the proof is told to rest on “{own['note']}”, and it rests on “{rests}”"
             continue
         counted = numbers(raw, evaluation, rows, void, Only())
         theirs = {**own["columns"], **{f"attack_success:{k}": v for k, v in own["attacks"].items()}}
@@ -156,10 +160,7 @@ def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: 
             fault = interval_fault(shift, of_shift, own["columns"]["corrupted_accuracy"]["interval"])
             yield from [f"{name}: {fault}"] if fault else []
         if kind == "Threat":
-            certified = own["columns"].get("certified")
-            note = "; ".join(filter(None, (_arithmetic(evaluation, rows), confidence_note(evaluation, rows))))
-            if certified is not None and certified["note"] != note:
-                yield f"{name}: the certificates are told to hold in “{certified['note']}”, and it is “{note}”"
+            yield from _words(raw, evaluation, rows, void, own)
         again = recount(raw, evaluation, rows, void, Only())
         counts = redraw.counts(again)
         if redraw.of_draws(again.subject):
@@ -176,11 +177,36 @@ def _numbers(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: 
     found.checked.append(f"{compared} headline numbers, counted again from the records")
 
 
-def _arithmetic(evaluation: Json, rows: Sequence[Record]) -> str:
-    able = {s["label"] for s in evaluation["stages"] if s["role"] != "attack" and s["lowering"] != "inner"}
+def _words(raw: Json, evaluation: Json, rows: Sequence[Record], void: Units, own: Json) -> Iterator[str]:
+    """The words beside what rests on certificates: in which arithmetic, how surely, trusting whom."""
+    again = recount(raw, evaluation, rows, void, Only())
+    counts, sure = redraw.counts(again), confidence_note(evaluation, rows)
+    alone = tuple(_arithmetic(evaluation, rows, counts["certified_assumed"], counts["certified"], trusting=False))
+    every = _arithmetic(evaluation, rows, counts["trusting_assumed"], counts["certified_trusting"], trusting=True)
+    solvers = dict.fromkeys(s["trusts"] for s in again.proofs if s["evidence"] == "trusted")
+    for column, words in (
+        ("certified", [*alone, sure]),
+        (rate_name(again.subject), alone),
+        ("certified_trusting", [f"trusting {' and '.join(solvers)}", *every]),
+    ):
+        told, note = own["columns"].get(column), "; ".join(filter(None, words))
+        if told is not None and told["note"] != note:
+            yield f"{evaluation['name']}: {column} is told to hold in “{told['note']}”, and it is “{note}”"
+
+
+def _arithmetic(
+    evaluation: Json, rows: Sequence[Record], assumed: int, certified: int, *, trusting: bool
+) -> Iterator[str]:
+    able = {
+        s["label"]
+        for s in evaluation["stages"]
+        if s["role"] != "attack" and s["lowering"] != "inner" and (trusting or s["evidence"] != "trusted")
+    }
     given = [r for r in rows if r.evaluation == evaluation["name"] and r.verdict == "certified"]
-    open_ = any((r.gap is None or r.gap_kind == "none") and r.stage.rpartition("/")[2] in able for r in given)
-    return "real arithmetic" if open_ else ""
+    if any((r.gap is None or r.gap_kind == "none") and r.stage.rpartition("/")[2] in able for r in given):
+        yield "real arithmetic"
+    if assumed:
+        yield "assumed" if assumed == certified else f"{assumed} of {certified} assumed"
 
 
 def _repeats(raw: Json, evaluation: Json, rows: Sequence[Record], void: Units, own: Json) -> Iterator[str]:
@@ -227,21 +253,22 @@ def _claims(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: A
         try:
             mine, limits = status(raw, claim, rows, void)
         except NotRejudged as why:
-            if claim["population"] is not None:
-                yield from _population(raw, claim, rows, void, own)
-            else:
-                found.unchecked.append(f"the claim “{claim['text']}”: {why}")
+            found.unchecked.append(f"the claim “{claim['text']}”: {why}")
             continue
         judged += 1
         if own["status"] != mine:
             yield f"the claim “{claim['text']}” is told as {own['status']}, and is {mine}"
-        if (_extent(own["low"]), _extent(own["high"])) != (limits or (None, None)):
+        if mine == "assumed" and not own["assumes"]:
+            yield f"the claim “{claim['text']}” rests on an assumption, and none is told"
+        if claim["population"] is not None and limits is not None:
+            yield from _population(raw, claim, rows, void, own)
+        elif (_extent(own["low"]), _extent(own["high"])) != (limits or (None, None)):
             yield f"the claim “{claim['text']}” is told to range over [{own['low']}, {own['high']}]"
     found.checked.append(f"{judged} claims, judged again")
 
 
 def _population(raw: Json, claim: Json, rows: Sequence[Record], void: Units, own: Json) -> Iterator[str]:
-    """A population claim: its limits by their tails, its status by its limits."""
+    """The limits of a claim about a population, by their tails."""
     mine = number(raw, claim["left"], rows, void)
     low, high = _extent(own["low"]), _extent(own["high"])
     if mine is None or mine[2] is None or mine[3] is None or low is None or high is None:
@@ -251,9 +278,6 @@ def _population(raw: Json, claim: Json, rows: Sequence[Record], void: Units, own
     fault = population_fault(Fraction(mine[2]), Fraction(mine[3]), mine[1], (low, high), confidence)
     if fault:
         yield f"the claim “{claim['text']}”: {fault}"
-    mine_status = status(raw, {**claim, "population": None}, rows, void, limits=(low, high))[0]
-    if own["status"] != mine_status:
-        yield f"the claim “{claim['text']}” is told as {own['status']}, and is {mine_status}"
 
 
 # Candidates ----------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def load(backend: str, method: str, capabilities: Capabilities | None = None) ->
         adapter: Search | Certifier | Corruption = getattr(importlib.import_module(module), name)(row)
     except (ImportError, AttributeError, TypeError) as error:
         raise BackendRefusal(f"{row.implementation} of {row.path} cannot be loaded: {error}") from error
-    if backend not in known.names and row.evidence in ("bound", "complete"):
+    if backend not in known.names and row.evidence in ("bound", "trusted"):
         return _doubted(cast(Certifier, adapter), row)
     return adapter
 

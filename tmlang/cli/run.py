@@ -32,7 +32,7 @@ examples:
   tmc run spec.tm --trust-code --sandbox no network, no home, nothing written but the bundle
 
 exit codes: 0 all claims supported, 3 some refuted, 4 some undecided, 5 incomplete or contradicted,
-1 diagnostics, 2 wrong usage, 130 interrupted
+6 none refuted or undecided, and some supported under an assumption, 1 diagnostics, 2 wrong usage, 130 interrupted
 """
 
 

@@ -47,6 +47,8 @@ def _direction(plan: Plan) -> Iterator[str]:
             proves = stage.evidence in PROOFS
             if (proves and stage.lowering == "inner") or (stage.evidence == "complete" and stage.lowering != "exact"):
                 yield f"{stage.id} is {stage.evidence} on an {stage.lowering} lowering"
+            if (stage.evidence == "trusted") != bool(stage.trusts):
+                yield f"{stage.id} is {stage.evidence} and trusts “{stage.trusts}”"
             if stage.role == "attack" and proves:
                 yield f"{stage.id} is an attack and claims a {stage.evidence}"
 

@@ -13,9 +13,9 @@ from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Subject, Threat
 from tmlang.meaning.values import Call, Value
 
-Evidence = Literal["witness", "bound", "complete", "probabilistic", "estimate"]
-PROOFS: tuple[Evidence, ...] = ("bound", "complete", "probabilistic")
-"""What bounds R from below; ``probabilistic`` does at a stated confidence."""
+Evidence = Literal["witness", "bound", "complete", "trusted", "probabilistic", "estimate"]
+PROOFS: tuple[Evidence, ...] = ("bound", "complete", "trusted", "probabilistic")
+"""What bounds R from below; ``probabilistic`` does at a stated confidence, ``trusted`` if the solver is right."""
 Lowering = Literal["exact", "inner", "outer"]
 AccessLevel = Literal["white_box", "scores", "decisions", "transfer", "nothing"]
 
@@ -52,6 +52,8 @@ class Stage:
     left_out: tuple[str, ...] = ()
     """The branches of a union that a search does not look into."""
     cost: Cost = Cost(None, None)
+    trusts: str = ""
+    """Of ``trusted`` evidence: the solver, with its version, that hands out no proof."""
     origin: Span = field(default=NOWHERE, compare=False)
 
     @property

@@ -11,7 +11,7 @@ from tmlang.meaning.evaluations import Curve, Evaluation, Program, StageCall
 from tmlang.meaning.threats import Shift, Subject, Threat
 from tmlang.meaning.values import Symbol
 from tmlang.plan.arithmetic import of_real_arithmetic
-from tmlang.plan.capability import Capabilities
+from tmlang.plan.capability import Capabilities, Method
 from tmlang.plan.cost import unit_cost
 from tmlang.plan.invariants import check_plan
 from tmlang.plan.ir import AccessLevel, EvaluationPlan, Evidence, Plan, Stage
@@ -87,7 +87,7 @@ def _planned(evaluation: Evaluation, name: str, subject: Subject, matcher: Match
     found = [(call, matcher.match(call, subject, labels)) for call, labels in zip(calls, before, strict=True)]
     matches = [(call, match) for call, match in found if match]
     matcher.look_at_all(matches, subject, evaluation)
-    stages = [_stage(name, call, match, subject) for call, match in matches]
+    stages = [_stage(name, call, match, subject, matcher.capabilities) for call, match in matches]
     return EvaluationPlan(
         name=name,
         subject=subject.name,
@@ -110,7 +110,7 @@ def _calls(evaluation: Evaluation, subject: Subject) -> tuple[StageCall, ...]:
     return evaluation.stages
 
 
-def _stage(evaluation: str, call: StageCall, match: Match, subject: Subject) -> Stage:
+def _stage(evaluation: str, call: StageCall, match: Match, subject: Subject, capabilities: Capabilities) -> Stage:
     method = match.method
     return Stage(
         id=f"{evaluation}/{call.label}",
@@ -127,6 +127,7 @@ def _stage(evaluation: str, call: StageCall, match: Match, subject: Subject) -> 
         suite=call.suite,
         left_out=match.left_out,
         cost=unit_cost(method, dict(match.numbers), subject),
+        trusts=_solver(method, capabilities),
         origin=call.origin,
     )
 
@@ -154,6 +155,12 @@ def _evidence(match: Match) -> Evidence:
     evidence = match.method.evidence
     assumes = match.method.role == "enumerate" and ("rounding", Symbol("assumed")) in match.arguments
     return "bound" if evidence == "complete" and (match.lowering != "exact" or assumes) else evidence
+
+
+def _solver(method: Method, capabilities: Capabilities) -> str:
+    """The solver whose word is taken: of `trusted` evidence, else nothing."""
+    backend = capabilities.backend(method.backend) if method.evidence == "trusted" else None
+    return f"{backend.name} {backend.version}" if backend else ""
 
 
 def _access(match: Match, subject: Subject) -> AccessLevel:

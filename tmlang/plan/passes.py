@@ -38,7 +38,7 @@ def merge_proofs(plan: Plan) -> Plan:
     def merged(evaluation: EvaluationPlan) -> EvaluationPlan:
         kept: dict[object, Stage] = {}
         for stage in evaluation.stages:
-            proves = stage.evidence in ("bound", "complete") and stage.role != "attack"
+            proves = stage.evidence in ("bound", "complete", "trusted") and stage.role != "attack"
             same = (stage.role, stage.backend, stage.method, stage.arguments, stage.through) if proves else stage.id
             kept.setdefault(same, stage)
         stages = tuple(kept.values())

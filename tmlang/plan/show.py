@@ -67,7 +67,8 @@ def _stage(stage: Stage) -> Iterator[str]:
         yield f"    {name} = {written(value)}"
     if stage.through is not None:
         yield f"    through {written(stage.through)}"
-    yield f"    lowering {stage.lowering}, evidence {stage.evidence}, access {stage.access}"
+    trusted = f": the word of {stage.trusts}, which hands out no proof" if stage.trusts else ""
+    yield f"    lowering {stage.lowering}, evidence {stage.evidence}{trusted}, access {stage.access}"
     for reason in stage.reasons:
         yield f"      {reason}"
     yield f"    per unit {_cost(stage.cost)}"

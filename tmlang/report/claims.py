@@ -9,7 +9,7 @@ from typing import Any
 
 from tmlang import __version__
 from tmlang.audit.bundle import STATEMENT, Bundle
-from tmlang.audit.claims import Judgement, formula, judge_plan
+from tmlang.audit.claims import STATUS_WORDS, Judgement, formula, judge_plan
 from tmlang.audit.columns import Column
 from tmlang.audit.quantities import NotMeasured, read
 from tmlang.audit.record import Record
@@ -59,6 +59,7 @@ def judged(bundle: Bundle) -> dict[str, Any]:
             "denominator": None if own is None else own.denominator,
             "coverage": None if covered is None else [exact(covered.low), exact(covered.high)],
             "rests_on": list(j.rests_on),
+            "assumes": list(j.assumes),
         }
 
     claims = [_claim(plan, j.claim, result(j)) for j in judge_plan(plan, records)]
@@ -67,7 +68,11 @@ def judged(bundle: Bundle) -> dict[str, Any]:
 
 def covering(quantity: str) -> str:
     """The column that says on what share of the units a number was measured."""
-    return {"survival": "attack_coverage", "certified": "certificate_coverage"}.get(quantity, "coverage")
+    return {
+        "survival": "attack_coverage",
+        "certified": "certificate_coverage",
+        "certified_trusting": "certificate_coverage",
+    }.get(quantity, "coverage")
 
 
 def statement_hash(bundle: Bundle) -> str:
@@ -110,8 +115,9 @@ def claims_schema() -> dict[str, Any]:
     digest = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
     extent = {"type": ["string", "null"], "pattern": r"^(inf|-?[0-9]+(/[1-9][0-9]*)?)$"}
     result = _object(
-        "What became of a claim: it holds throughout [low, high], or fails throughout, or is undecided.",
-        status={"enum": ["supported", "refuted", "undecided", "not_evaluated"]},
+        "What became of a claim: it holds throughout [low, high], or fails throughout, or is undecided; it is "
+        "`assumed` where it holds if what `assumes` says is granted.",
+        status={"enum": list(STATUS_WORDS)},
         reason=text,
         low=extent,
         high=extent,
@@ -119,6 +125,7 @@ def claims_schema() -> dict[str, Any]:
         denominator={"type": ["integer", "null"]},
         coverage={"oneOf": [{"type": "null"}, {"type": "array", "items": extent, "minItems": 2, "maxItems": 2}]},
         rests_on={"type": "array", "items": text},
+        assumes={"type": "array", "items": text},
     )
     meaning = _object(
         "What the identity is the hash of.",
@@ -178,7 +185,7 @@ def bibtex(document: dict[str, Any], *, author: str = "", year: int | None = Non
     """One ``@misc`` entry per claim: what is claimed, its identity, and what became of it on which evidence."""
     for claim in document["claims"]:
         result, evidence = claim["result"], document["evidence"]
-        told = f"{result['status'].replace('_', ' ')}: {result['reason']}" if result else "not judged yet"
+        told = f"{STATUS_WORDS[result['status']]}: {result['reason']}" if result else "not judged yet"
         rest = f"; evidence sha256 {evidence['statement']}" if evidence else ""
         fields = {
             "author": author,

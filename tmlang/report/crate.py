@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tmlang.audit.bundle import CRATE, STATEMENT, Bundle
-from tmlang.audit.claims import formula
+from tmlang.audit.claims import STATUS_WORDS, formula
 from tmlang.base import canonical
 from tmlang.plan.ir import Plan
 from tmlang.plan.text import claim_identity
@@ -148,6 +148,6 @@ def _claims(bundle: Bundle) -> Iterator[dict[str, Any]]:
             "@id": f"#claim-{n}",
             "@type": "Claim",
             "name": claim.text,
-            "description": f"{formula(claim)}: {own['status'].replace('_', ' ')}",
+            "description": f"{formula(claim)}: {STATUS_WORDS[own['status']]}",
             "identifier": f"sha256:{claim_identity(plan, claim)}",
         }

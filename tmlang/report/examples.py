@@ -10,14 +10,18 @@ from dataclasses import dataclass
 
 from tmlang.audit.columns import Restriction
 from tmlang.audit.counting import counted
+from tmlang.audit.levels import trust_words
 from tmlang.audit.record import CLEAN_STAGE, REJECTED, Record
-from tmlang.audit.units import Reader, Rows, Unit, group, is_share, is_witness, stage_label
+from tmlang.audit.tally import tally
+from tmlang.audit.units import Reader, Rows, Unit, group, in_real_arithmetic, is_share, is_witness, stage_label
 from tmlang.meaning.threats import Property, Shift, Subject, Threat
 from tmlang.plan.ir import EvaluationPlan
 from tmlang.report.failures import class_name, distance
 
 FATES = {
     "proved": "proved",
+    "assumed": "proved, its gap assumed",
+    "trusted": "not proved, trusting a solver",
     "standing": "not broken, not proved",
     "open": "attack unfinished",
     "broken": "broken",
@@ -33,19 +37,23 @@ FATES = {
     "missing": "not evaluated",
     "violated": "violated",
     "holds": "holds",
+    "granted": "holds under an assumption",
     "undecided": "undecided",
 }
 """Fate of a unit -> how it is called."""
 
-_ANSWERED = ("proved", "standing", "open", "broken", "beyond", "drawn", "unknown")
+_PROVED = ("proved", "assumed")
+_KEPT = (*_PROVED, "trusted", "standing", "open", "unknown")
+_ANSWERED = (*_PROVED, "trusted", "standing", "open", "broken", "beyond", "drawn", "unknown")
 COUNTED = {
     "clean_accuracy": _ANSWERED,
     "clean_answered": (*_ANSWERED, "wrong"),
-    "certified": ("proved",),
-    "survival": ("proved", "standing", "open", "beyond", "drawn", "unknown"),
-    "upper": ("proved", "standing", "open", "unknown"),
-    "robust_accuracy": ("proved", "standing", "open", "unknown"),
-    "robust_rate": ("proved", "standing", "open", "unknown"),
+    "certified": _PROVED,
+    "certified_trusting": (*_PROVED, "trusted"),
+    "survival": (*_KEPT, "beyond", "drawn"),
+    "upper": _KEPT,
+    "robust_accuracy": _KEPT,
+    "robust_rate": _KEPT,
     "corrupted_accuracy": ("right",),
 }
 """Column -> the fates at its upper end (of ``certified``: at its lower). Other columns lead to all units."""
@@ -118,7 +126,10 @@ def _fates(
     if isinstance(subject, Shift):
         return {unit: _after_shift(evaluation, rows) for unit, rows in grouped.items()}
     if isinstance(subject, Property):
-        return {unit: _of_property(rows) for unit, rows in grouped.items()}
+        rows = [row for stages in grouped.values() for of_stage in stages.values() for row in of_stage]
+        told = tally(evaluation, subject, rows, voided=voided)
+        known = "granted" if told.note else "undecided" if told.holds == "vacuous" else told.holds or "undecided"
+        return dict.fromkeys(grouped, known)
     clean = [rows[CLEAN_STAGE][0] for rows in grouped.values()]
     reader = Reader(evaluation, subject, Restriction(), voided)
     usable = [reader.unit(grouped[r.unit]) for r in clean if r.label >= 0 and r.target != r.label]
@@ -138,7 +149,9 @@ def fate(unit: Unit) -> str:
     if unit.clean != "cc":
         return {"cw": "wrong", "cr": "rejected", "cu": "unknown"}[unit.clean]
     if unit.certified:
-        return "proved"
+        return "assumed" if unit.rests_on_a_gap(trusting=False) else "proved"
+    if unit.trusting:
+        return "trusted"
     if unit.broken_any:
         return "broken" if unit.broken else "beyond"
     return "open" if unit.open else "standing"
@@ -152,13 +165,6 @@ def _after_shift(evaluation: EvaluationPlan, rows: Rows) -> str:
         return "missing"
     given = [r.decision for r in answers if r.decision != r.label]
     return "right" if not given else "turned" if all(d == REJECTED for d in given) else "fallen"
-
-
-def _of_property(rows: Rows) -> str:
-    found = [r for stage in rows.values() for r in stage]
-    if any(is_witness(r) for r in found):
-        return "violated"
-    return "holds" if any(r.verdict == "certified" for r in found) else "undecided"
 
 
 def _example(words: _Words, unit: str, fate: str, parts: Sequence[Rows], places: dict[int, str]) -> Example:
@@ -204,7 +210,7 @@ def _step(words: _Words, row: Record, place: str) -> Step:
     repeated = f", repeat {row.repeat + 1}" if words.evaluation.repeats > 1 else ""
     return Step(
         stage_label(words.evaluation, row) + repeated,
-        _outcome(row, shifted=words.shifted),
+        _outcome(row, _basis(words.evaluation, row), shifted=words.shifted),
         "" if row.decision is None else class_name(words.classes, row.decision),
         "" if far is None else f"{far:.4g}",
         "" if row.margin is None else f"{row.margin:.4g}",
@@ -217,8 +223,18 @@ def _step(words: _Words, row: Record, place: str) -> Step:
 _CLEAN = {"cc": "decided rightly", "cw": "decided wrongly", "cr": "rejected", "cu": "no decision"}
 
 
-def _outcome(row: Record, *, shifted: bool) -> str:
-    told = [f"{row.errors} of {row.draws} draws fail"] if row.outcomes is not None else []
+def _basis(evaluation: EvaluationPlan, row: Record) -> list[str]:
+    """What a certificate rests on, if on anything."""
+    if row.verdict != "certified":
+        return []
+    trusts = next((s.trusts for s in evaluation.stages if s.label == stage_label(evaluation, row)), "")
+    gap = "real arithmetic" if in_real_arithmetic(row) else "" if row.gap_kind == "proved" else "gap assumed"
+    return [word for word in (trust_words([trusts] if trusts else []), gap) if word]
+
+
+def _outcome(row: Record, basis: Sequence[str], *, shifted: bool) -> str:
+    told = [*basis]
+    told += [f"{row.errors} of {row.draws} draws fail"] if row.outcomes is not None else []
     told += [row.message] if row.message else []
     said = f" ({'; '.join(told)})" if told else ""
     if row.stage == CLEAN_STAGE and not is_witness(row):

@@ -43,8 +43,10 @@ def _y(share: float) -> float:
     return _TOP + (1 - share) * (_HEIGHT - _TOP - _BOTTOM)
 
 
-def survival_plot(points: Sequence[tuple[str, float, float]], proved: float | None) -> Markup:
-    """Survival after each attack in order: (label, low, high) in shares; a dashed line for what is proved."""
+def survival_plot(points: Sequence[tuple[str, float, float]], proved: float | None, rests_on: str = "") -> Markup:
+    """Survival after each attack in order: (label, low, high) in shares; a dashed line for what is proved, with the
+    words of what that rests on."""
+    words = f" ({rests_on})" if rests_on else ""
     at = [_x((i + 0.1) / (len(points) - 0.4)) for i in range(len(points))]
     ends = [*at[1:], _x(1)]
     parts = [_axes("survival, %")]
@@ -55,7 +57,7 @@ def survival_plot(points: Sequence[tuple[str, float, float]], proved: float | No
     parts.append(_line("upper", [(x, _y(share)) for x, share in steps]))
     if proved is not None:
         parts.append(_line("below", [(_LEFT, _y(proved)), (_x(1), _y(proved))]))
-        parts.append(_label("below", _LEFT + 4, _y(proved) + 14, f"proved: {100 * proved:.1f}"))
+        parts.append(_label("below", _LEFT + 4, _y(proved) + 14, f"proved: {100 * proved:.1f}{words}"))
     for i, (x, (label, _, high)) in enumerate(zip(at, points, strict=True)):
         parts.append(_dot("upper", x, _y(high)))
         parts.append(_label("", x + 5, _y(high) - 6, f"{100 * high:.1f}"))
@@ -66,8 +68,11 @@ def survival_plot(points: Sequence[tuple[str, float, float]], proved: float | No
     return _svg(f"Survival after each attack in order: {said}", parts)
 
 
-def sweep_plot(parameter: str, points: Sequence[tuple[float, float | None, float | None]]) -> Markup:
-    """Closed survival and closed certified share over a parameter: (value, survival, certified), in shares.
+def sweep_plot(
+    parameter: str, points: Sequence[tuple[float, float | None, float | None]], rests_on: str = ""
+) -> Markup:
+    """Closed survival and closed certified share over a parameter: (value, survival, certified), in shares; with the
+    words of what the latter rests on.
 
     Where both stand, the band between them is where R lies.
     """
@@ -79,7 +84,8 @@ def sweep_plot(parameter: str, points: Sequence[tuple[float, float | None, float
     if len(band) > 1:
         edge = [(x, _y(s)) for x, s, _ in band] + [(x, _y(c)) for x, _, c in reversed(band)]
         parts.append(f'<polygon class="range" {_LOOK["range"]} points="{_points(edge)}"/>')
-    for name, i, style in (("survival", 1, "upper"), ("certified", 2, "below")):
+    certified = f"certified ({rests_on})" if rests_on else "certified"
+    for name, i, style in (("survival", 1, "upper"), (certified, 2, "below")):
         found = [(x, _y(share)) for x, p in zip(at, points, strict=True) if (share := p[i]) is not None]
         if found:
             parts += [_line(style, found), *(_dot(style, *p) for p in found)]

@@ -59,6 +59,12 @@ def _evidence(
             "vote over all noise, and not of a deployed vote of some draws."
         )
     yield from _arithmetic(evaluation, records)
+    for s in proofs:
+        if s.trusts:
+            yield (
+                f"{s.label} is the word of {s.trusts}, a solver in floating point that hands out no proof: it never "
+                "counts as certified, and a claim that needs it is supported under an assumption."
+            )
     partial = [s.label for s in evaluation.stages if s.lowering == "inner"]
     if partial:
         yield f"{', '.join(partial)} searched a part of the allowed set only."
@@ -82,7 +88,10 @@ def _arithmetic(evaluation: EvaluationPlan, records: Sequence[Record]) -> Iterat
     if kinds & {None, "none"}:
         yield "Some certificates hold in real arithmetic: the gap to the arithmetic of the object is not bounded."
     if "assumed" in kinds:
-        yield "The gap between the certificates' arithmetic and the object's is assumed, and not proved."
+        yield (
+            "The gap between the certificates' arithmetic and the object's is assumed, and not proved: a claim that "
+            "needs such certificates is supported under an assumption."
+        )
 
 
 def _data(data: Data, columns: Columns, *, interval: bool) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from tmlang.audit.claims import STATUS_WORDS
 from tmlang.audit.show import DASH
 from tmlang.report.compare import Comparison
 from tmlang.report.mathtext import to_unicode
@@ -41,7 +42,7 @@ def _lines(view: View) -> Iterator[str]:
     if view.claims:
         yield from ("## Claims", "")
         rows = [
-            (f"**{c.status.replace('_', ' ')}**", f"{c.text}: `{c.formula}`", c.reason, c.proves, ", ".join(c.rests_on))
+            (f"**{STATUS_WORDS[c.status]}**", f"{c.text}: `{c.formula}`", c.reason, c.proves, ", ".join(c.rests_on))
             for c in view.claims
         ]
         yield from _table(("status", "claim", "because", "evidence", "rests on"), rows)
@@ -102,7 +103,7 @@ def _evaluation(e: EvaluationView) -> Iterator[str]:
             ", ".join(f"{name} {value}" for name, value in s.arguments),
             "; ".join((str(s.units), *(f"{n} {kind}" for kind, n in s.failed))),
             DASH if s.fresh is None else str(s.fresh),
-            DASH if s.proved is None else str(s.proved),
+            DASH if s.proved is None else f"{s.proved}{f' ({s.rests_on})' if s.rests_on else ''}",
             s.standing or DASH,
         )
         for s in e.stages

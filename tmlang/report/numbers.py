@@ -14,6 +14,10 @@ NAMES = {
     "clean_accuracy": ("clean accuracy", "right before any change"),
     "clean_answered": ("answered", "decided at all before any change: right or wrong, and not rejected"),
     "certified": ("certified", "right, and proved: no allowed input fails"),
+    "certified_trusting": (
+        "certified, trusting a solver",
+        "right, and proved or held by a solver that hands out no proof: none fails, if that solver is right",
+    ),
     "upper": ("not broken", "right, and no failing input is known, by whatever access it was found"),
     "robust_accuracy": ("R", "right, and no allowed input fails: at least what is proved, at most what is not broken"),
     "robust_rate": ("R", "right, and no allowed input fails: at least what is proved, at most what is not broken"),
@@ -62,12 +66,13 @@ SUMMARY = (
     "corrupted_accuracy",
     "survival",
     "certified",
+    "certified_trusting",
     "attack_coverage",
     "certificate_coverage",
 )
 """Columns that a short table begins with."""
 
-MARKS = {"supported": "✓", "refuted": "✗", "undecided": "?", "not_evaluated": "–"}
+MARKS = {"supported": "✓", "assumed": "~", "refuted": "✗", "undecided": "?", "not_evaluated": "–"}
 """Of a claim's status, where colour alone would not do."""
 
 
@@ -83,8 +88,9 @@ class IntervalView:
 
 @dataclass(frozen=True, slots=True)
 class NumberView:
-    """``value`` is the range as text, ``of`` its denominator, ``gaps`` what keeps it from being one number; ``low`` and
-    ``high`` its exact ends (``"13/25"``), ``None`` where it is undefined; ``interval``: of an estimate."""
+    """``value`` is the range as text, with the words of what it rests on (``note``), ``of`` its denominator, ``gaps``
+    what keeps it from being one number; ``low`` and ``high`` its exact ends (``"13/25"``), ``None`` where it is
+    undefined; ``interval``: of an estimate."""
 
     name: str
     heading: str
@@ -95,6 +101,7 @@ class NumberView:
     low: str | None = None
     high: str | None = None
     interval: IntervalView | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +115,18 @@ class Segment:
     fates: tuple[str, ...] = ()
 
 
+def qualified(text: str, column: Column | None) -> str:
+    """A number of ``column`` as text, and beside it the words of what it rests on: the gap of certificates that is
+    assumed, the solver that is trusted, real arithmetic. No number that needs them is printed without."""
+    words = rests_on(column)
+    return f"{text} ({words})" if words else text
+
+
+def rests_on(column: Column | None) -> str:
+    """The words that stand beside every number of a column: none where it rests on nothing."""
+    return "" if column is None or column.note == NOTE else column.note
+
+
 def number_view(column: Column) -> NumberView:
     heading, meaning = NAMES[column.name]
     if column.note == NOTE:
@@ -119,17 +138,17 @@ def number_view(column: Column) -> NumberView:
     if column.interval is not None:
         value += f", interval {interval_text(column.interval)}"
     gaps = tuple(f"{g.reason}: {g.units}" for g in column.gaps)
-    note = f" ({column.note})" if column.note else ""
     return NumberView(
         column.name,
-        heading + note,
+        heading + (f" ({NOTE})" if column.note == NOTE else ""),
         meaning,
-        value,
+        qualified(value, column),
         f"{column.denominator}",
         gaps,
         exact(column.low),
         exact(column.high),
         None if (of := column.interval) is None else IntervalView(of.low, of.high, str(of.level), of.method),
+        column.note,
     )
 
 
@@ -143,7 +162,7 @@ def short(columns: Columns, name: str) -> str:
     column = columns.get(name)
     if column is None:
         return DASH
-    return number_view(column).value + (f" ({column.note})" if column.note else "")
+    return number_view(column).value + (f" ({NOTE})" if column.note == NOTE else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +177,19 @@ class Bounds:
 
 def bounds(columns: Columns) -> Bounds:
     """R between what is proved and what is not broken; empty where nothing was said of R."""
-    upper, certified = columns.get("upper"), columns.get("certified")
+    upper, certified, trusting = (columns.get(name) for name in ("upper", "certified", "certified_trusting"))
     if upper is None or upper.high is None:
         return Bounds()
+    more = f"; at least {qualified(percent(trusting.low), trusting)}" if trusting is not None else ""
     if certified is None:
-        return Bounds("in", f"[{DASH}, {percent(upper.high)}]", "no certificate ran: nothing bounds R from below")
+        none = "no certificate ran: nothing bounds R from below"
+        return Bounds("in", f"[{DASH}, {percent(upper.high)}]", none + more)
+    of_r = next((c for c in columns.columns if c.name in ("robust_accuracy", "robust_rate")), certified)
     if certified.low == upper.high:
-        return Bounds("=", percent(upper.high), "what is proved and what is not broken meet")
-    both = f"[{percent(certified.low)}, {percent(upper.high)}]"
-    return Bounds("in", both, "from what is proved to what is not broken")
+        both = qualified(percent(upper.high), of_r)
+        return Bounds("=", both, "what is proved and what is not broken meet" + more)
+    both = qualified(f"[{percent(certified.low)}, {percent(upper.high)}]", of_r)
+    return Bounds("in", both, "from what is proved to what is not broken" + more)
 
 
 def bar(columns: Columns) -> tuple[Segment, ...]:
@@ -175,10 +198,14 @@ def bar(columns: Columns) -> tuple[Segment, ...]:
     if columns.draws:
         return ()
     k = columns.counts
-    proved = columns.get("certified") is not None
-    standing = "not broken, not proved" if proved else "not broken by this search"
+    certified, trusting = columns.get("certified"), columns.get("certified_trusting")
+    standing = "not broken by this search" if certified is trusting is None else "not broken, not proved"
+    real = " (real arithmetic)" if "real arithmetic" in rests_on(certified) else ""
+    trusted = rests_on(trusting).partition(";")[0]
     parts = [
-        ("proved", "proved", k.certified, ("proved",)),
+        ("proved", f"proved{real}", k.certified - k.certified_assumed, ("proved",)),
+        ("assumed", "proved (gap to the object's arithmetic assumed)", k.certified_assumed, ("assumed",)),
+        ("trusted", f"certified only {trusted}", k.certified_trusting - k.certified, ("trusted",)),
         ("standing", standing, k.standing, ("standing",)),
         ("open", "attack unfinished", k.open, ("open",)),
         ("broken", "broken", k.broken_any_access, ("broken", "beyond")),
@@ -194,7 +221,7 @@ def bar(columns: Columns) -> tuple[Segment, ...]:
 def headline(columns: Columns) -> tuple[str, ...]:
     """What was found, in sentences that a reader can act on."""
     if columns.holds is not None:
-        return (_PROPERTY[columns.holds],)
+        return (_property(columns),)
     corrupted = columns.get("corrupted_accuracy")
     if corrupted is not None:
         alone = (spread(columns),) if columns.repeats else ()
@@ -202,6 +229,13 @@ def headline(columns: Columns) -> tuple[str, ...]:
         ends = f" (interval {interval_text(corrupted.interval)})" if corrupted.interval else ""
         return (f"{of} changed inputs are decided rightly{ends}.", *alone, "This is an average, and no worst case.")
     return (*_threat_headline(columns), *filter(None, [columns.unused]))
+
+
+def _property(columns: Columns) -> str:
+    if columns.holds == "holds" and columns.note:
+        why = "a solver that hands out no proof says so" if "trusting" in columns.note else "it was proved"
+        return f"The property holds ({columns.note}): {why} of every input that it speaks of."
+    return _PROPERTY[columns.holds or "undecided"]
 
 
 _PROPERTY = {
@@ -224,14 +258,16 @@ def _threat_headline(columns: Columns) -> Iterator[str]:
     if columns.draws:
         yield from _draw_headline(columns)
         return
-    certified, searched = columns.get("certified") is not None, columns.get("survival") is not None
-    if certified:
-        are = "is" if k.certified == 1 else "are"
-        yield f"{k.certified} of {k.denominator} {units} {are} proved: no allowed input makes the object fail."
+    certified, searched = columns.get("certified"), columns.get("survival") is not None
+    yield from _proof_headline(columns, certified, columns.get("certified_trusting"))
     if k.broken_any_access:
         yield f"{_count(k.broken_any_access, units)} broken: an allowed input that fails was found and replayed."
     if k.standing and searched:
-        rest = "and no proof covers them: nobody knows" if certified else "which proves nothing about other searches"
+        rest = (
+            "and no proof covers them: nobody knows"
+            if certified is not None
+            else "which proves nothing about other searches"
+        )
         yield f"{_count(k.standing, units)} not broken by this search, {rest}."
     if k.open:
         yield f"{_count(k.open, units)} undecided because an attack did not finish."
@@ -239,6 +275,23 @@ def _threat_headline(columns: Columns) -> Iterator[str]:
     if columns.repeats:
         yield spread(columns)
     yield from _clean_headline(columns, k)
+
+
+def _proof_headline(columns: Columns, certified: Column | None, trusting: Column | None) -> Iterator[str]:
+    """What is proved, what is proved under an assumption, and what is the word of a solver."""
+    k, units = columns.counts, columns.units
+    if certified is not None:
+        sure = k.certified - k.certified_assumed
+        real = " (real arithmetic)" if "real arithmetic" in rests_on(certified) else ""
+        are = "is" if sure == 1 else "are"
+        yield f"{sure} of {k.denominator} {units} {are} proved{real}: no allowed input makes the object fail."
+    if k.certified_assumed:
+        more = f"{_count(k.certified_assumed, units)} proved under an assumption"
+        yield f"{more}: the gap of the certificates to the object's arithmetic is assumed."
+    if trusting is not None:
+        only = k.certified_trusting - k.certified
+        solver = rests_on(trusting).partition(";")[0]
+        yield f"{_count(only, units)} certified only {solver}, which hands out no proof."
 
 
 def _draw_headline(columns: Columns) -> Iterator[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from tmlang.audit.claims import STATUS_WORDS
 from tmlang.report.compare import Comparison
 from tmlang.report.drawing import Drawing
 from tmlang.report.embedded import embedded, policy
@@ -40,10 +41,11 @@ def page(view: View) -> str:
         tally=claims_line(view),
         bounded=any(e.bounds.text for e in view.evaluations),
         marks=MARKS,
+        statuses=STATUS_WORDS,
         signs_say=SIGNS_SAY,
         names=NAMES,
         plots={e.name: _plot(e) for e in view.evaluations},
-        sweep_plots=[sweep_plot(s.parameter, [(r.at, *r.ends) for r in s.rows]) for s in view.sweeps],
+        sweep_plots=[sweep_plot(s.parameter, [(r.at, *r.ends) for r in s.rows], s.rests_on) for s in view.sweeps],
         drawings=[(d, _svg_uri(d)) for d in view.drawings],
         pictures={e.name: _pictures(e) for e in view.evaluations},
     )
@@ -85,4 +87,4 @@ def _pictures(e: EvaluationView) -> list[tuple[FailureView, tuple[str, str, str]
 def _plot(e: EvaluationView) -> Markup | None:
     if len(e.order) < 3:
         return None
-    return survival_plot([(p.label, p.low, p.high) for p in e.order], e.proved)
+    return survival_plot([(p.label, p.low, p.high) for p in e.order], e.proved, e.rests_on)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tmlang import __version__
 from tmlang.audit.bundle import Bundle
-from tmlang.audit.claims import Judgement, formula, judge_plan
+from tmlang.audit.claims import STATUS_WORDS, Judgement, formula, judge_plan
 from tmlang.audit.columns import Column, Columns
 from tmlang.audit.quantities import NOT_SHARES
 from tmlang.audit.show import DASH, interval, number, percent
@@ -24,7 +24,17 @@ from tmlang.report.claims import claim_ids, covering, statement_hash
 from tmlang.report.failures import look_first
 from tmlang.report.latex import latex_number, latex_text
 from tmlang.report.limits import limits
-from tmlang.report.numbers import NAMES, Bounds, bounds, headline, interval_text, number_view, short
+from tmlang.report.numbers import (
+    NAMES,
+    Bounds,
+    bounds,
+    headline,
+    interval_text,
+    number_view,
+    qualified,
+    rests_on,
+    short,
+)
 from tmlang.report.protocol import SHORT, protocol
 from tmlang.report.symbols import display, symbol_lines
 from tmlang.report.words import METHODS, paragraph
@@ -37,7 +47,15 @@ _HEAD = r"""% Written by tmlang {version} from the bundle with the statement {st
   \errmessage{{tmlang: two files define #1; write one of them with tmc report --latex --name}}\fi
   \expandafter\def\csname tm@#1\endcsname{{#2}}}}
 """
-_TABLE = ("clean_accuracy", "certified", "survival", "corrupted_accuracy", "median_distance", "coverage")
+_TABLE = (
+    "clean_accuracy",
+    "certified",
+    "certified_trusting",
+    "survival",
+    "corrupted_accuracy",
+    "median_distance",
+    "coverage",
+)
 _SEEN = re.compile(r"[^A-Za-z0-9@=./+_-]")
 
 
@@ -111,7 +129,7 @@ def _numbers(paper: _Paper, evaluation: EvaluationPlan, columns: Columns) -> Ite
         relation = {"in": r"\in", "=": "="}[known.relation]
         yield "R", f"$R {relation}$ {latex_number(known.text)}"
     if columns.holds is not None:
-        yield "holds", columns.holds
+        yield "holds", columns.holds + (f" ({latex_text(columns.note)})" if columns.note else "")
     for column in columns.columns:
         yield from _number(paper, evaluation, columns, column, column.name)
     for label, column in columns.attacks + columns.alone:
@@ -128,9 +146,9 @@ def _number(
     show = percent if share else number
     value = latex_number(number_view(column).value)
     yield key, value
-    yield f"{key}/low", latex_number(show(column.low))
-    yield f"{key}/high", latex_number(show(column.high))
-    yield f"{key}/count", str(column.numerator)
+    yield f"{key}/low", latex_number(qualified(show(column.low), column))
+    yield f"{key}/high", latex_number(qualified(show(column.high), column))
+    yield f"{key}/count", latex_number(qualified(str(column.numerator), column))
     yield f"{key}/of", str(column.denominator)
     if column.interval is not None:
         yield f"{key}/interval", latex_number(interval_text(column.interval))
@@ -143,7 +161,7 @@ def _number(
     claim = ", ".join(rf"\texttt{{{i[:SHORT]}}}" for i in ids)
     yield f"{key}/claim", claim or "none"
     tail = f"claim{'s' * (len(ids) > 1)} {claim}" if ids else "no claim"
-    note = f" ({latex_text(column.note)})" if column.note else ""
+    note = f" ({latex_text(column.note)})" if column.note and not rests_on(column) else ""
     yield f"{key}/full", f"{value}{note} of {column.denominator} (coverage {coverage}; {tail})"
 
 
@@ -161,7 +179,7 @@ def _ids_on(paper: _Paper, evaluation: EvaluationPlan, quantity: str) -> list[st
 
 def _claim(judgement: Judgement, identity: str) -> Iterator[tuple[str, str]]:
     claim, said = judgement.claim, latex_number(formula(judgement.claim))
-    status = judgement.status.replace("_", " ")
+    status = STATUS_WORDS[judgement.status]
     short_id = rf"\texttt{{{identity[:SHORT]}}}"
     yield "", f"The claim {said} is {status}: {latex_number(judgement.reason)} (id {short_id})"
     yield "/title", latex_text(claim.text)
@@ -196,13 +214,20 @@ def _claims_table(paper: _Paper) -> str:
     rows = [
         [
             latex_number(formula(j.claim)),
-            j.status.replace("_", " "),
-            latex_number(DASH if j.low is None else interval(j.low, j.high, share=_is_share(j))),
+            STATUS_WORDS[j.status],
+            latex_number(_measured(j)),
             rf"\texttt{{{identity[:SHORT]}}}",
         ]
         for j, identity in zip(paper.judgements, paper.ids, strict=True)
     ]
     return _booktabs("llrl", ["claim", "status", "measured", "id"], rows)
+
+
+def _measured(judgement: Judgement) -> str:
+    if judgement.low is None:
+        return DASH
+    text = interval(judgement.low, judgement.high, share=_is_share(judgement))
+    return f"{text} (in part assumed)" if judgement.assumes else text
 
 
 def _is_share(judgement: Judgement) -> bool:

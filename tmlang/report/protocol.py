@@ -65,6 +65,11 @@ def _sentences(plan: Plan, evaluation: EvaluationPlan, run: Mapping[str, Any]) -
             "A certificate is the word of its verifier; a failing input in a certified set voids every certificate of "
             "that method."
         )
+    if trusted := list(dict.fromkeys(s.trusts for s in evaluation.stages if s.trusts)):
+        yield (
+            f"{listed(trusted)} {'hands' if len(trusted) == 1 else 'hand'} out no proof; what "
+            f"{'it says' if len(trusted) == 1 else 'they say'} is told apart from what is proved."
+        )
     versions = [f"{name} {version}" for name, version in libraries.items() if name != "tmlang"]
     yield f"Software: tmlang {run['tmlang']}, {listed(versions)}."
     files = [f"`{a.path}` {a.sha256[:SHORT]}" for a in artifacts(plan) if a.sha256 is not None]

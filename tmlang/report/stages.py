@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from tmlang.audit.columns import Column
+from tmlang.audit.levels import arithmetic_words, trust_words
 from tmlang.audit.record import UNFINISHED, Record
 from tmlang.audit.show import interval
-from tmlang.audit.units import is_witness, stage_label
+from tmlang.audit.units import in_real_arithmetic, is_witness, stage_label
 from tmlang.plan.ir import EvaluationPlan, Stage
 from tmlang.plan.written import written
 
@@ -22,20 +23,28 @@ _ROLES = {
     "corrupt": "changes every input once",
 }
 _PRUNES = "proves boxes of inputs by bounds, and tries every input of the rest"
+_TRUSTED = "finds one, or says that there is none and hands out no proof"
 _PROBABLY = "proves at a stated confidence that there is none"
 _LOWERINGS = {
     "exact": "exact",
     "inner": "smaller, a part of the allowed set",
     "outer": "larger, it holds the allowed set",
 }
-_LOOKED = {"witness": "set searched", "estimate": "set searched", "bound": "sound; set", "complete": "complete; set"}
+_LOOKED = {
+    "witness": "set searched",
+    "estimate": "set searched",
+    "bound": "sound; set",
+    "complete": "complete; set",
+    "trusted": "trusted; set",
+}
 """Kind of evidence -> what is said of the set that a method worked on: a search proves nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageView:
     """One stage. ``units`` it ran on; ``fresh``: units that it broke first; ``proved``: certificates it gave;
-    ``standing``: survival after it, in order; ``failed``: units by kind of failure."""
+    ``rests_on``: the words beside their number; ``standing``: survival after it, in order; ``failed``: units by kind of
+    failure."""
 
     label: str
     method: str
@@ -54,6 +63,7 @@ class StageView:
     failed: tuple[tuple[str, int], ...]
     queries: str
     seconds: str
+    rests_on: str = ""
 
 
 def stage_views(
@@ -101,6 +111,7 @@ def _stage(stage: Stage, rows: Sequence[Record], fresh: int | None, survival: Co
         failed=tuple(sorted(failed.items())),
         queries=f"{median(queries):.0f}" if queries else "—",
         seconds=_duration(sum(r.seconds for r in rows)),
+        rests_on=_rests_on(stage, rows) if proves else "",
     )
 
 
@@ -114,7 +125,18 @@ def _set_of(stage: Stage) -> str:
 def _does(stage: Stage) -> str:
     if stage.evidence == "probabilistic":
         return _PROBABLY
+    if stage.trusts:
+        return _TRUSTED
     return _PRUNES if stage.prunes else _ROLES[stage.role]
+
+
+def _rests_on(stage: Stage, rows: Sequence[Record]) -> str:
+    """What the certificates of a stage rest on: a solver that is trusted, an assumed gap, real arithmetic."""
+    given = [r for r in rows if r.verdict == "certified"]
+    words = [trust_words([stage.trusts] if stage.trusts else [])] if given else []
+    assumed = {r.unit for r in given if r.gap_kind != "proved" and not in_real_arithmetic(r)}
+    real = any(in_real_arithmetic(r) for r in given)
+    return "; ".join(filter(None, (*words, *arithmetic_words(real=real, assumed=len(assumed), of=_proved(rows)))))
 
 
 def _proved(rows: Sequence[Record]) -> int:

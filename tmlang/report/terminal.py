@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 
-from tmlang.audit.claims import Judgement, formula
+from tmlang.audit.claims import STATUS_WORDS, Judgement, formula
 from tmlang.audit.columns import Columns
 from tmlang.audit.masking import Sign
 from tmlang.audit.show import DASH
@@ -70,9 +70,11 @@ def _lines(
     if judgements:
         yield ""
     for j in judgements:
-        status, text = f"{MARKS[j.status]} {j.status.replace('_', ' ')}", f"{j.claim.text}: {formula(j.claim)}"
+        status, text = f"{MARKS[j.status]} {STATUS_WORDS[j.status]}", f"{j.claim.text}: {formula(j.claim)}"
         if width is not None and width < _ROOMY:
             yield from (status, f"  {text}", f"  {j.reason}")
+        elif len(status) >= _CLAIM:
+            yield from (status, f"{'':<{_CLAIM}}{text}", f"{'':<{_CLAIM}}{j.reason}")
         else:
             yield from (f"{status:<{_CLAIM}}{text}", f"{'':<{_CLAIM}}{j.reason}")
 

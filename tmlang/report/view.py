@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tmlang.audit.bundle import Bundle
-from tmlang.audit.claims import ClaimStatus, Judgement, formula, judge_plan
+from tmlang.audit.claims import STATUS_WORDS, ClaimStatus, Judgement, formula, judge_plan
 from tmlang.audit.columns import Column, Columns
 from tmlang.audit.curves import Sweep, after_each_attack, sweeps
 from tmlang.audit.masking import SIGNS, Sign, signs
@@ -27,7 +27,6 @@ from tmlang.report.examples import Example, examples
 from tmlang.report.failures import FailureView, Look, failure_views, look_first
 from tmlang.report.limits import limits, untested
 from tmlang.report.numbers import (
-    MARKS,
     NAMES,
     SUMMARY,
     Bounds,
@@ -37,6 +36,7 @@ from tmlang.report.numbers import (
     bounds,
     headline,
     number_view,
+    rests_on,
     short,
 )
 from tmlang.report.stages import StageView, stage_views
@@ -47,6 +47,7 @@ _OVERVIEW = (*SUMMARY, "reviewed")
 _PROVES = {
     "survival": "a search, from above",
     "certified": "certificates, from below",
+    "certified_trusting": "certificates and solvers that are trusted, from below",
     "robust_accuracy": "certificates from below, witnesses from above",
     "robust_rate": "certificates from below, witnesses from above",
     "upper": "witnesses, from above",
@@ -99,6 +100,8 @@ class SweepView:
     parameter: str
     rows: tuple[SweepRow, ...]
     contradicted: bool
+    rests_on: str = ""
+    """What certificates of its points rest on, where anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,7 @@ class EvaluationView:
     stages: tuple[StageView, ...]
     order: tuple[Point, ...]
     proved: float | None
+    rests_on: str
     numbers: tuple[NumberView, ...]
     attacks: tuple[tuple[str, NumberView], ...]
     alone: tuple[tuple[str, NumberView], ...]
@@ -181,8 +185,8 @@ def claims_line(view: View) -> str:
     n = len(view.evaluations)
     parts = [f"{n} evaluation{'s' * (n != 1)}"]
     if view.claims:
-        found: Counter[str] = Counter(c.status for c in view.claims)
-        counts = ", ".join(f"{n} {s.replace('_', ' ')}" for s in MARKS if (n := found[s]))
+        found = Counter(c.status for c in view.claims)
+        counts = ", ".join(f"{n} {words}" for s, words in STATUS_WORDS.items() if (n := found[s]))
         parts.append(f"{len(view.claims)} claim{'s' * (len(view.claims) != 1)}: {counts}")
     return "; ".join(parts) + "."
 
@@ -215,7 +219,13 @@ def _sweep(sweep: Sweep) -> SweepView:
         for p in sweep.points
     )
     contradicted = any(c for p in sweep.points for c in p.closed.contradictions if not c.within_gap)
-    return SweepView(sweep.evaluation, sweep.parameter, rows, contradicted)
+    words = {w for p in sweep.points for w in _GROUNDS if w in rests_on(p.closed.get("certified"))}
+    return SweepView(
+        sweep.evaluation, sweep.parameter, rows, contradicted, ", ".join(w for w in _GROUNDS if w in words)
+    )
+
+
+_GROUNDS = ("real arithmetic", "assumed")
 
 
 def _evaluation(
@@ -249,6 +259,7 @@ def _evaluation(
         stage_views(evaluation, records, dict(curve), breaks=_breaks(subject)),
         tuple(_point(label, c) for label, c in curve if c.defined),
         None if certified is None or certified.low is None else float(certified.low),
+        rests_on(certified),
         tuple(number_view(c) for c in columns.columns),
         tuple((label, number_view(c)) for label, c in columns.attacks),
         tuple((label, number_view(c)) for label, c in columns.alone),

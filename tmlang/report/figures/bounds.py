@@ -164,7 +164,13 @@ def _pinned(m: Material, found: Mapping[str, Bounded]) -> list[tuple[str, str]]:
     """The units worth a look: proved most narrowly, nearest to a proof among those that stand, nearest among the
     broken."""
     fates = m.fates()
-    kinds = ("proved", "proved most narrowly", min), ("standing", "nearest to a proof", max), ("broken", "broken", max)
+    kinds = (
+        ("proved", "proved most narrowly", min),
+        ("assumed", "proved most narrowly, its gap assumed", min),
+        ("trusted", "held most narrowly by a solver that is trusted", min),
+        ("standing", "nearest to a proof", max),
+        ("broken", "broken", max),
+    )
     picked = []
     for fate, why, nearest in kinds:
         margins = {u: b.row.margin for u, b in found.items() if fates.get(u) == fate and b.row.margin is not None}

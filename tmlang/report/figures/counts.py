@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tmlang.audit.record import CLEAN_STAGE, FAILED, Record
-from tmlang.audit.units import is_witness, stage_label
+from tmlang.audit.units import in_real_arithmetic, is_trusted, is_witness, stage_label
+from tmlang.plan.ir import Stage
 from tmlang.report.examples import FATES
 from tmlang.report.figures.style import (
     BROKEN,
@@ -152,7 +153,7 @@ def coverage(m: Material) -> tuple[Figure, str]:
     for i, s in enumerate(stages):
         last: dict[str, str] = {}
         for r in m.of_stage(s.label):
-            last[r.unit] = _outcome(r)
+            last[r.unit] = _outcome(r, s)
         found = Counter(last.values())
         unfinished += found["timed out"] + found["failed"] + found["unstable"]
         parts = [(name, found[name], colour) for name, colour in _OUTCOMES.items()]
@@ -166,16 +167,19 @@ def coverage(m: Material) -> tuple[Figure, str]:
 
 
 _OUTCOMES = {
-    "proved": PROVED, "broke it": BROKEN, "finished": STANDING, "timed out": OPEN, "failed": OTHER,
-    "unstable": "#c4aed6",
+    "proved": PROVED, FATES["assumed"]: FATE_COLOURS["assumed"], FATES["trusted"]: FATE_COLOURS["trusted"],
+    "proved in real arithmetic": "#8fcfb4", "broke it": BROKEN, "finished": STANDING, "timed out": OPEN,
+    "failed": OTHER, "unstable": "#c4aed6",
 }  # fmt: skip
 
 
-def _outcome(r: Record) -> str:
+def _outcome(r: Record, stage: Stage) -> str:
     if is_witness(r):
         return "broke it"
     if r.verdict == "certified":
-        return "proved"
+        proved = "proved" if r.gap_kind == "proved" else FATES["assumed"]
+        proved = "proved in real arithmetic" if in_real_arithmetic(r) else proved
+        return FATES["trusted"] if is_trusted(stage) else proved
     if "timeout" in (r.status, r.verdict):
         return "timed out"
     if r.status in FAILED or r.verdict == "error":

@@ -10,6 +10,7 @@ from tmlang.audit.record import Record
 from tmlang.meaning.threats import Ball, Threat
 from tmlang.report.figures.style import BROKEN, INK, LINE, PROVED, canvas, percent_axis
 from tmlang.report.material import Material, NothingToShow
+from tmlang.report.numbers import qualified, rests_on
 
 
 def radius_curve(m: Material) -> tuple[Figure, str]:
@@ -21,7 +22,8 @@ def radius_curve(m: Material) -> tuple[Figure, str]:
     if len(both) > 1:
         at, above, below = zip(*both, strict=True)
         axes.fill_between(at, below, above, color=LINE, alpha=0.13, linewidth=0, label="R lies here")
-    for name, i, colour, style in (("survival", 0, LINE, "-o"), ("certified", 1, PROVED, "--s")):
+    certified = f"certified ({m.sweep.rests_on})" if m.sweep.rests_on else "certified"
+    for name, i, colour, style in (("survival", 0, LINE, "-o"), (certified, 1, PROVED, "--s")):
         found = [(r.at, 100 * share) for r in rows if (share := r.ends[i]) is not None]
         if found:
             axes.plot(*zip(*found, strict=True), style, color=colour, markersize=4, linewidth=1.6, label=name)
@@ -29,7 +31,8 @@ def radius_curve(m: Material) -> tuple[Figure, str]:
     axes.set_xlabel(m.sweep.parameter)
     axes.set_ylabel("% of the count")
     axes.legend(loc="best")
-    return figure, f"closed curves over {m.sweep.parameter}: {len(rows)} values"
+    rests = f"; what is certified rests on: {m.sweep.rests_on}" if m.sweep.rests_on else ""
+    return figure, f"closed curves over {m.sweep.parameter}: {len(rows)} values{rests}"
 
 
 def survival_curve(m: Material) -> tuple[Figure, str]:
@@ -48,13 +51,21 @@ def survival_curve(m: Material) -> tuple[Figure, str]:
     certified = m.columns.get("certified")
     if certified is not None and certified.low is not None:
         axes.axhline(100 * float(certified.low), color=PROVED, linestyle="--", linewidth=1.3)
-        axes.annotate("proved", (1, 100 * float(certified.low)), (2, -11), xycoords=("axes fraction", "data"),
-                      textcoords="offset points", color=PROVED, ha="right")  # fmt: skip
+        axes.annotate(
+            qualified("proved", certified),
+            (1, 100 * float(certified.low)),
+            (2, -11),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            color=PROVED,
+            ha="right",
+        )
     percent_axis(axes)
     axes.set_xlabel("queries per unit, over all stages in order")
     axes.set_ylabel("survival, %")
     within = f"; half of them within {steps[(len(steps) - 1) // 2]} queries" if steps else ""
-    return figure, f"{len(steps)} units broken{within}"
+    rests = f"; what is proved rests on: {words}" if (words := rests_on(certified)) else ""
+    return figure, f"{len(steps)} units broken{within}{rests}"
 
 
 def _spent(m: Material, witness: Record) -> int:

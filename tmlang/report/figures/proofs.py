@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
+from tmlang.report.examples import FATES
 from tmlang.report.figures.bounds import around_zero, class_margins
-from tmlang.report.figures.style import BROKEN, INK, OTHER, PROVED, SIGNED, STANDING, bins, canvas
+from tmlang.report.figures.style import BROKEN, FATE_COLOURS, INK, OTHER, PROVED, SIGNED, STANDING, bins, canvas
 from tmlang.report.material import Material, NothingToShow
 
 
@@ -27,12 +28,20 @@ def margins(m: Material) -> tuple[Figure, str]:
     """How far each proof reaches beyond its gap, or falls short of it; units by what became of them."""
     (label, found), *_ = _proved(m).items()
     fates = m.fates()
-    kinds = (("proved", PROVED), ("standing", STANDING), ("broken", BROKEN), ("other", OTHER))
-    named = {u: fate if (fate := fates.get(u)) in ("proved", "standing", "broken") else "other" for u in found}
+    kinds = (
+        ("proved", PROVED),
+        ("assumed", FATE_COLOURS["assumed"]),
+        ("trusted", FATE_COLOURS["trusted"]),
+        ("standing", STANDING),
+        ("broken", BROKEN),
+        ("other", OTHER),
+    )
+    told = {name for name, _ in kinds}
+    named = {u: fate if (fate := fates.get(u)) in told else "other" for u in found}
     values = [[v for u, v in found.items() if named[u] == fate] for fate, _ in kinds]
     figure, axes = canvas()
     edges = bins(found.values())
-    names = ["proved", "not proved, not broken", "broken", "otherwise open"]
+    names = [FATES[f] for f, _ in kinds[:-1]] + ["otherwise open"]
     kept = [(v, name, c) for v, name, (_, c) in zip(values, names, kinds, strict=True) if v]
     axes.hist([v for v, _, _ in kept], bins=edges, stacked=True, color=[c for _, _, c in kept],
               label=[name for _, name, _ in kept])  # fmt: skip

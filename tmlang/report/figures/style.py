@@ -16,7 +16,8 @@ INK, LINE, PROVED, BROKEN, STANDING, OPEN, OTHER = (
 )  # fmt: skip
 FAINT = "#e4e7ea"
 FATE_COLOURS = {
-    "proved": PROVED, "standing": STANDING, "open": OPEN, "broken": BROKEN, "beyond": "#e59aa4", "unknown": "#7d838a",
+    "proved": PROVED, "assumed": "#8fcfb4", "trusted": "#6fb3c4", "granted": "#8fcfb4", "standing": STANDING,
+    "open": OPEN, "broken": BROKEN, "beyond": "#e59aa4", "unknown": "#7d838a",
     "wrong": OTHER, "rejected": "#c4aed6", "left": "#e6e8ea", "right": PROVED, "fallen": BROKEN, "turned": OTHER,
     "missing": OPEN,
     "drawn": STANDING, "violated": BROKEN, "holds": PROVED, "undecided": OPEN,
