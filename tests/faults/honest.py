@@ -79,6 +79,42 @@ def _swap(*pairs: tuple[str, str]) -> Callable[[str], str]:
     return change
 
 
+PICTURE = """\
+tm 1
+
+space picture: tensor(1, 3, 3) of real[0, 1] stored as float32
+
+model dot: picture -> {middle, elsewhere} {
+  network:  linear(weights: [[0, 0, 0, 0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 0]], bias: [0, 1/2])
+  decide:   argmax ties lowest
+  random:   never
+}
+
+data dots: picture {
+  read:   npz("dots.npz", inputs: "x", labels: "y")
+  take:   all
+  truth:  published "by hand"
+}
+
+threat shaken on dot over dots {
+  allow:         linf <= 1/8 in picture
+  mutable:       all
+  perturbation:  per example
+  nature:        { translate uniform [-1/2, 1/2] 'px' } draws 12 interpolate bilinear fill 0
+  goal:          untargeted
+  access:        white_box
+  clean_errors:  fail
+  success:       single draw judged on 12 fresh draws
+}
+
+evaluate e of shaken {
+  attack:  greys = native.pgd(steps: 3) through expectation(draws: 2)
+  attribution: full
+  seed: 3
+}
+
+claim "c": survival(e) >= 50 %
+"""
 SPECS: dict[str, str] = {
     "searched": _plain(
         "attack: up = native.pgd(steps: 3, restarts: 2)",
@@ -180,6 +216,7 @@ evaluate e of phi {
 
 claim "c": holds(e)
 """,
+    "natural": PICTURE,
     "shifted": PLAIN.format(
         space="real[0, 1]", decide=DECIDE, classes=CLASSES, steps="",
         subject=(
@@ -203,6 +240,9 @@ def honest(folder: Path, kind: str, seed: int, *, threads: int = 1, workers: int
     labels = [y if random.random() < 0.85 else random.randrange(3) for y in right[:-1]] + [0]
     np.savez(folder / "rows.npz", x=np.array(points, np.float32), y=np.array(labels, np.int64))
     np.savez(folder / "others.npz", x=np.array(OTHERS, np.float32), y=np.array([0, 1, 2, 0], np.int64))
+    dots = np.zeros((4, 1, 3, 3), np.float32)
+    dots[:, 0, 1, 1] = [random.randint(8, 16) / 16 for _ in range(4)]
+    np.savez(folder / "dots.npz", x=dots, y=np.array([0, 0, 0, 1], np.int64))
     (folder / "s.tm").write_text(SPECS[kind])
     found = check(folder / "s.tm")
     assert found.plan is not None, "\n".join(d.message for d in found.diagnostics)
@@ -210,7 +250,9 @@ def honest(folder: Path, kind: str, seed: int, *, threads: int = 1, workers: int
     before = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(output, "write_into", lambda _: ())  # what pages show is another test's matter
-        patch.setattr(calls, "UNITS", random.choice([3, 512]))  # some evaluations are several calls
+        units = random.choice([3, 512])  # some evaluations are several calls
+        (folder / "units").write_text(str(units))
+        patch.setattr(calls, "UNITS", units)
         torch.set_num_threads(threads)
         try:
             runner.run(made, replace(options, out=folder / "out", limits=Limits(workers)))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 Json = Mapping[str, Any]
-_OF_THE_MACHINE = ("device", "processor", "capability", "torch")
+OF_THE_MACHINE = ("device", "processor", "capability", "torch")
 """Facts of a reference evaluator that are not of its object."""
 
 
@@ -37,6 +37,6 @@ def elsewhere(told: Json, now: Json, environment: Json) -> Iterator[str]:
             yield f"the code of {name} is another one here"
     for name, facts in now["models"].items():
         then = told["models"].get(name, {})
-        other = [fact for fact in _OF_THE_MACHINE if then.get(fact) != facts.get(fact)]
+        other = [fact for fact in OF_THE_MACHINE if then.get(fact) != facts.get(fact)]
         if other:
             yield f"{name} was run on {then.get(other[0])}, and here it is {facts.get(other[0])}"

@@ -21,6 +21,7 @@ from tmlang.backends.decision import why
 from tmlang.diagnostics.stop import Stop
 from tmlang.execute.arena import Arena, make_arena
 from tmlang.execute.enclosed import beyond, bounded_classes, scores_of
+from tmlang.execute.machine import OF_THE_MACHINE
 from tmlang.execute.world import World
 from tmlang.meaning.threats import branch_names
 from tmlang.plan.lock import frozen
@@ -90,7 +91,7 @@ def replay_all(bundle: Bundle, world: World) -> Replayed:
             found.faults += [f"{evaluation.name}, {again.row.unit}: {fault}" for fault in _faults(again, arena)]
         found.faults += [f"{evaluation.name}, {fault}" for fault in _output_faults(bundle, arena, own, saved)]
         found.clean += len(arena.units)
-    found.faults += list(_object_faults(world, run["models"]))
+    found.faults += list(_object_faults(world, run))
     return found
 
 
@@ -229,8 +230,16 @@ def _within(arena: Arena, unit: int, row: Record, x: np.ndarray) -> np.ndarray:
     return x[held[names.index(row.branch)] if row.branch in names and row.verdict != "broken" else held.all(axis=0)]
 
 
-def _object_faults(world: World, models: Mapping[str, Any]) -> Iterator[str]:
+def _object_faults(world: World, run: Mapping[str, Any]) -> Iterator[str]:
+    """The objects, and what is a fact of them whatever the machine is."""
     for name, attacked in world.loaded().items():
-        told = models.get(name, {}).get("object")
-        if told != attacked.evaluator.identity()["object"]:
+        told, now = run["models"].get(name, {}), attacked.evaluator.identity()
+        if told.get("object") != now["object"]:
             yield f"{name} is not the model that was attacked: its weights and steps have another hash"
+        for fact in now.keys() - {"object", *OF_THE_MACHINE}:
+            if told.get(fact) != now[fact]:
+                yield f"{name} is told to be evaluated with {fact} {told.get(fact)}, and is with {now[fact]}"
+        if run["code"].get(name) != dict(attacked.facts):
+            yield f"{name} is told to be made of other files and code than it is"
+    if odd := sorted({*run["models"], *run["code"]} ^ {*world.loaded()}):
+        yield f"run.json tells of other models than were attacked: {odd[0]}"
