@@ -40,7 +40,6 @@ def known_faults(plan: Json, run: Json, rows: Sequence[Record]) -> Iterator[str]
             where = f"{evaluation['name']}, {row.unit}: `{label}`"
             yield from (f"{where} {fault}" for fault in reading.row_faults(row, label))
         yield from (f"{evaluation['name']}{fault}" for fault in reading.order_faults())
-        yield from (f"{evaluation['name']}{fault}" for fault in reading.shared_faults())
     yield from evaluator_faults(run)
 
 
@@ -151,20 +150,6 @@ class _Reading:
         searched = any(s["role"] == "attack" for s in stages)
         return [s for s in stages if repeat == 0 or s["role"] == "attack" or not searched]
 
-    def shared_faults(self) -> Iterator[str]:
-        """What a universal change is made of is offered for every unit or for none. A unit may be left out where its
-        picture would leave a ball beside a transform."""
-        if not self.universal or _beside_a_ball(self.subject["allow"]):
-            return
-        for label, stage in self.stages.items():
-            for repeat in range(self.evaluation["repeats"]):
-                mine = [r for r, at in zip(self.rows, self.labels, strict=True) if (at, r.repeat) == (label, repeat)]
-                if stage["role"] != "attack" or not any(r.status in ("valid", "invalid", "unstable") for r in mine):
-                    continue
-                for row in mine:
-                    if row.status == "none":
-                        yield f", {row.unit}: `{label}` tells of nothing offered, and one change is offered for all"
-
 
 def _told(row: Record, expected: Mapping[str, Any]) -> Iterator[str]:
     for name, value in expected.items():
@@ -182,10 +167,6 @@ def _parts(allow: Json | None) -> Iterator[Json]:
         yield allow
         for part in allow.get("parts", ()):
             yield from _parts(part)
-
-
-def _beside_a_ball(allow: Json | None) -> bool:
-    return any(part["is"] == "Transform" for part in _parts(allow)) and len(list(_parts(allow))) > 1
 
 
 # The evaluator --------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from tmlang.execute.arena import Arena, make_arena
 from tmlang.execute.enclosed import beyond, bounded_classes, scores_of
 from tmlang.execute.machine import OF_THE_MACHINE
 from tmlang.execute.world import World
-from tmlang.meaning.threats import branch_names
+from tmlang.meaning.threats import Ball, branch_names
 from tmlang.plan.lock import frozen
 
 
@@ -76,6 +76,7 @@ def replay_all(bundle: Bundle, world: World) -> Replayed:
         own = [r for r in rows if r.evaluation == evaluation.name]
         arena = _arena(world, evaluation.name)
         found.faults += [f"{evaluation.name}: {fault}" for fault in _data_faults(arena, own)]
+        found.faults += [f"{evaluation.name}, {fault}" for fault in _left_out(bundle, arena, own)]
         if arena.confirmation is not None and _same_noise(arena, run):
             drawn = [r for r in own if r.outcomes is not None]
             found.faults += [f"{evaluation.name}, {fault}" for fault in _draw_faults(bundle, arena, drawn)]
@@ -149,6 +150,29 @@ def _draw_faults(bundle: Bundle, arena: Arena, rows: Sequence[Record]) -> Iterat
         outcomes = "".join("01"[failed] for failed in trial.outcomes)
         if (row.outcomes, row.draw_seed) != (outcomes, trial.seed):
             yield f"{row.unit}: {row.errors} draws of {row.stage} are told to fail, and {trial.errors} do, or others"
+
+
+def _left_out(bundle: Bundle, arena: Arena, rows: Sequence[Record]) -> Iterator[str]:
+    """Units that a universal change is told not to be offered for, and that it moves: one in a ball is left out only
+    where the ends of the unit's own range hold it back in every coordinate."""
+    if arena.threat.perturbation != "universal" or not isinstance(arena.threat.allow, Ball):
+        return
+    at = {u.id: i for i, u in enumerate(arena.units)}
+    changes: dict[tuple[str, int], np.ndarray] = {}
+    for row in rows:
+        if row.candidate is not None and row.status == "valid" and (row.stage, row.repeat) not in changes:
+            stored, original, indices = bundle.candidate(row.candidate)
+            start, point = (as_values(arena.sets.space, a, indices=indices) for a in (original, stored))
+            changes[row.stage, row.repeat] = (point.astype(np.float64) - start.astype(np.float64)).reshape(-1)
+    for row in rows:
+        change = changes.get((row.stage, row.repeat))
+        if change is None or row.status != "none" or row.unit not in at:
+            continue
+        own = arena.sets.rows([at[row.unit]])
+        x, lower, upper = (a.reshape(-1).astype(np.float64) for a in (own.originals, own.lower, own.upper))
+        told = np.abs(change) > 4 * np.spacing(np.abs(x).astype(arena.sets.domain.grid))
+        if (told & np.where(change > 0, x < upper, x > lower)).any():
+            yield f"{row.unit}: {row.stage} tells of nothing offered, and the one change of all examples moves it"
 
 
 def _replayed(bundle: Bundle, arena: Arena, rows: Sequence[Record]) -> Iterator[Again]:
