@@ -80,3 +80,21 @@ def test_the_same_command_again_finds_its_own_evidence(sensor: Path) -> None:
     again, _ = outcome(sensor / "sensor.tm")
     assert (first, again) == (0, 0)
     assert (evidence.path / "statement.json").read_bytes() == statement
+
+
+NEEDLE = Path(__file__).parents[3] / "shared" / "faults" / "needle"
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not NEEDLE.is_dir(), reason="needs the folder of shared data beside the checkout")
+def test_6_when_a_solver_that_is_wrong_is_trusted(tmp_path: Path) -> None:
+    """A needle that float32 has and the solver misses: its word supports nothing but under an assumption."""
+    pytest.importorskip("maraboupy", exc_type=ImportError)
+    shutil.copytree(NEEDLE, tmp_path / "needle")
+    code, evidence = outcome(tmp_path / "needle" / "mara.tm")
+    assert code == 6
+    assert set(evidence.claims().values()) == {"assumed"}
+    columns = evidence.summary["evaluations"]["ev"]["columns"]
+    assert "certified" not in columns
+    assert columns["certified_trusting"]["note"].startswith("trusting marabou 2.0.0")
+    assert columns["robust_accuracy"]["low"] == "0"
