@@ -237,7 +237,23 @@ def _whole_ball(job: Job) -> tuple[float, float] | None:
     radius = round_up(ball.radius + ball.tolerance, "float64")
     if ball.norm == "l2_rms":
         radius = math.nextafter(radius * math.nextafter(math.sqrt(job.sets.space.size), math.inf), math.inf)
-    return (1.0 if ball.norm == "l1" else 2.0), radius
+    power = 1.0 if ball.norm == "l1" else 2.0
+    apart = float(np.linalg.norm(_apart(job), ord=power)) * (1 + 1e-9)
+    return power, math.nextafter(radius + apart, math.inf) if apart else radius
+
+
+def _apart(job: Job) -> np.ndarray:
+    """(size,) float64: by how much the stored values of two levels may be farther apart than the levels, whose distance
+    is what the set speaks of; half a unit in the last place each, and 0 where all levels are stored as they are."""
+    domain = job.sets.domain
+    found = np.zeros(domain.size)
+    for columns, lattice, cell in domain.groups:
+        if lattice is None:
+            continue
+        most, unit = max(abs(cell.low), abs(cell.high)), math.lcm(cell.low.denominator, lattice.step.denominator)
+        short = unit & (unit - 1) == 0 and most * unit <= 2 ** np.finfo(domain.dtype).nmant
+        found[columns] = 0.0 if short else float(np.spacing(domain.dtype.type(most)))
+    return found
 
 
 def _plausible(job: Job, problem: Problem, network: nn.Module, lower: Tensor, gap: float, done: Tensor) -> Tensor:
