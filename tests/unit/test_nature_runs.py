@@ -223,6 +223,20 @@ def test_a_search_sees_the_mean_of_draws_and_pays_for_each(runs: Runs) -> None:
     assert abs((row.errors or 0) / 150 - float(best)) < 0.15
 
 
+def test_what_is_judged_is_the_best_input_even_where_no_own_draw_failed(runs: Runs) -> None:
+    """Twelve blank pages, two passes of one draw each: the best sticker fails in 3 of 9 places, so in several units no
+    draw of the search fails. All are judged by their 150 draws all the same, and none counts as survived unjudged."""
+    rows = data(runs.folder, np.zeros((12, *SHAPE)).tolist(), [0] * 12)
+    pgd = stage("up", through=Call(("expectation",), (("draws", F(1)),)))
+    made = plan(runs.folder, rows, [pgd], model=MODEL, space=PICTURES, threat=STICKER, attribution="full")
+    result = runs(made, up=searching(1, []))
+    told = [runs.row(str(i), "up") for i in range(12)]
+    assert [(r.status, r.draws) for r in told] == [("valid", 150)] * 12
+    failing = sum(r.errors or 0 for r in told)
+    assert result.columns["e"].get("survival").low == 1 - F(failing, 12 * 150)
+    assert audit(runs.folder / "out").faults == []
+
+
 def test_a_pass_that_fails_in_some_draws_is_kept_and_not_taken_for_a_failure(runs: Runs) -> None:
     seen: list[Job] = []
     runs(made_plan(runs), up=lambda job: (seen.append(job), pasted(job))[1])
@@ -233,7 +247,7 @@ def test_a_pass_that_fails_in_some_draws_is_kept_and_not_taken_for_a_failure(run
     decided = oracle.observe(x).decisions
     assert not Failure.of(job.sets, job.y, job.target)(decided, x).any()
     nothing = Candidates(job.x, torch.zeros(len(x), dtype=torch.bool), (None,) * len(x))
-    found = oracle.or_best(nothing, job.sets)  # type: ignore[attr-defined]
+    found = oracle.best.or_best(nothing, job.sets)  # type: ignore[union-attr]
     assert found.offered.all()
     assert torch.equal(found.x, x)
     shutil.rmtree(runs.folder / "out")

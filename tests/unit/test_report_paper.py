@@ -40,7 +40,8 @@ CLAIMS = (
     Claim("falls", Measured("survival", "e"), ">=", Fraction(9, 10)),
 )
 WORKED = plan([evaluation(attack(), certifier())], [threat()], claims=CLAIMS)
-RUN = {"models": {"net": {"device": "cpu"}}, "libraries": {"torch": "2"}}
+EVALUATOR = {"device": "cpu", "batch_size": 1, "threads": 1, "deterministic": True, "torch": "2"}
+RUN = {"models": {"net": EVALUATOR}, "libraries": {"torch": "2"}}
 HOSTILE = '\\input{/etc/passwd}} \\end{document} %$#&_^~ ^^5c ` " <b> | é Ж ☃ \u202e\n\n\\par'
 
 WORDS = """

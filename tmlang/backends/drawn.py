@@ -4,17 +4,14 @@ transformation: Athalye et al., Synthesizing robust adversarial examples, ICML 2
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import nn
 
-from tmlang.backends.contract import Candidates
 from tmlang.backends.failure import Failure
 from tmlang.backends.nature import Parameters, Scene
 from tmlang.backends.oracle import AccessDenied, Oracle, Seen
-from tmlang.backends.threatset import ThreatSet
 
 Tensor = torch.Tensor
 
@@ -24,8 +21,7 @@ class DrawnOracle(Oracle):
     rows, a decision is that of one. Draws come from each unit's own seed and from how many it has had.
 
     ``originals`` (N, *shape) and ``failure`` are of the units. A row that is observed is decided as failing where it
-    fails in every draw, so a search goes on while it can do better; what failed in most of them is kept
-    (:meth:`or_best`).
+    fails in every draw, so a search goes on while it can do better; what failed in most of them is kept (``best``).
     """
 
     def __init__(
@@ -34,8 +30,6 @@ class DrawnOracle(Oracle):
         self.__dict__.update(parent.__dict__)  # its grants, and its ledger itself
         self.scene, self.originals, self.failure, self.draws = scene, originals, failure, draws
         self._seeds, self._had = tuple(seeds), [0] * len(seeds)
-        self._most = torch.zeros(len(originals))
-        self._best = originals.clone()
         self._handed = originals, torch.arange(len(originals))
 
     @property
@@ -52,18 +46,26 @@ class DrawnOracle(Oracle):
         handed = x.repeat_interleave(self.draws, dim=0)
         seen = super().observe(self._shown(handed, of, self._parameters(at, self.draws)), of)
         fails = self.failure.rows(of)(seen.decisions, handed).reshape(len(x), self.draws)
-        self._remember(x.detach(), at, fails.float().mean(dim=1))
         # Of every row the decision of a draw that does not fail, where there is one.
         weakest = fails.float().argmin(dim=1, keepdim=True)
         decisions = seen.decisions.reshape(len(x), self.draws).gather(1, weakest)[:, 0]
         slack = None if seen.slack is None else seen.slack.reshape(len(x), self.draws).mean(dim=1)
-        return Seen(seen.scores.reshape(len(x), self.draws, -1).mean(dim=1), decisions, slack)
+        scores = seen.scores.reshape(len(x), self.draws, -1).mean(dim=1)
+        if self.best is not None:
+            self.best.note(x, at, fails.float().mean(dim=1), scores)
+        return Seen(scores, decisions, slack)
 
     def decisions(self, x: Tensor, units: Tensor | None = None, *, alone: bool = False) -> Tensor:
         at = self._units(x, units)
         self._handed = x, at
         with torch.no_grad():
-            return super().decisions(self._shown(x, at, self._parameters(at, 1)), at, alone=alone)
+            decided = super().decisions(self._shown(x, at, self._parameters(at, 1)), at, alone=alone)
+        if self.best is not None:
+            self.best.note(x, at, self.failure.rows(at)(decided, x).float(), None)
+        return decided
+
+    def _rank(self, x: Tensor, units: Tensor | None, decided: Tensor, scores: Tensor | None) -> None:
+        """Pictures are no candidates: what was handed in is ranked, over all of its draws."""
 
     def _note(self, x: Tensor, units: Tensor | None, decided: Tensor) -> None:  # noqa: ARG002
         """Of the pictures that are shown what was handed in is remembered."""
@@ -79,16 +81,6 @@ class DrawnOracle(Oracle):
 
     def unit(self, index: int) -> Oracle:
         raise AccessDenied(f"unit {index} asked alone, and the world draws around it")
-
-    def or_best(self, found: Candidates, sets: ThreatSet) -> Candidates:
-        """``found``, and where it has nothing to offer what failed in most draws of one pass, inside its set."""
-        at = torch.nonzero(~found.offered & (self._most > 0)).flatten()
-        if not len(at):
-            return found
-        x, offered = found.x.clone(), found.offered.clone()
-        inside = sets.rows(at.numpy()).project(self._best[at].numpy()).x
-        x[at], offered[at] = torch.from_numpy(inside).to(x.dtype), True
-        return replace(found, x=x, offered=offered)
 
     def _units(self, x: Tensor, units: Tensor | None) -> Tensor:
         if units is None and len(x) != self.units:
@@ -106,9 +98,3 @@ class DrawnOracle(Oracle):
     def _shown(self, x: Tensor, of: Tensor, theta: Parameters) -> Tensor:
         shown = self.scene.shown(x.flatten(1), self.originals[of].flatten(1), theta)
         return shown.reshape(x.shape)
-
-    def _remember(self, x: Tensor, at: Tensor, share: Tensor) -> None:
-        for row in torch.nonzero(share > self._most[at]).flatten().tolist():
-            unit = int(at[row])
-            if share[row] > self._most[unit]:
-                self._most[unit], self._best[unit] = share[row], x[row]

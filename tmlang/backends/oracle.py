@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from tmlang.audit.record import REJECTED
+from tmlang.backends.best import Best
 from tmlang.backends.decision import NON_FINITE
 from tmlang.backends.disclosed import Disclosed
 from tmlang.backends.undecided import Undecided
@@ -87,6 +88,7 @@ class Oracle:
         self.gradients = torch.zeros(units, dtype=torch.int64)
         self.zero_gradients = torch.zeros(units, dtype=torch.int64)
         self.undecided: Undecided | None = None
+        self.best: Best | None = None
 
     @property
     def spent(self) -> torch.Tensor:
@@ -123,6 +125,7 @@ class Oracle:
             decided = self._decide(out.detach())
         self._note(x, units, decided)
         slack, out = getattr(self._decide, "slack", None), self._answer(out)
+        self._rank(x, units, decided, out[:, : self.classes])
         return Seen(out[:, : self.classes], decided, None if slack is None else slack(out))
 
     def _answer(self, outputs: torch.Tensor) -> torch.Tensor:
@@ -159,6 +162,7 @@ class Oracle:
             draws = [torch.cat([self._network(row) for row in rows]) for _ in range(self._draws)]
             decided = self._decide(draws[0] if self._draws == 1 else torch.stack(draws))
         self._note(x, units, decided)
+        self._rank(x, units, decided, None)
         return decided
 
     @property
@@ -181,6 +185,14 @@ class Oracle:
             if aligned:
                 self.undecided.note(x[rows], torch.nonzero(rows).flatten())
             self.undecided.note(x[rows], None if units is None else units[rows])
+
+    def _rank(
+        self, x: torch.Tensor, units: torch.Tensor | None, decided: torch.Tensor, scores: torch.Tensor | None
+    ) -> None:
+        """Keep the best input of each unit, where single draws are judged."""
+        if self.best is not None and (units is not None or len(x) == self.units):
+            at = torch.arange(len(x)) if units is None else units
+            self.best.note(x, at, self.best.failure.rows(at)(decided, x).float(), scores)
 
     def module(self) -> nn.Module:
         """A module for library code, external values to outputs, counted like :meth:`logits`.
@@ -254,6 +266,7 @@ class _UnitView(Oracle):
         self.gradients = parent.gradients[index : index + 1]
         self.zero_gradients = parent.zero_gradients[index : index + 1]
         self.undecided = None if parent.undecided is None else parent.undecided.unit(index)
+        self.best = None if parent.best is None else parent.best.unit(index)
 
 
 class _Door(nn.Module):

@@ -9,6 +9,8 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from tmlang.audit.units import is_estimate, is_share
+from tmlang.backends.best import Best
 from tmlang.backends.contract import Fit, Job, Received
 from tmlang.backends.deployed import Expectation
 from tmlang.backends.disclosed import Disclosed
@@ -115,6 +117,9 @@ class JobMaker:
         if not self.pictures and transforms(arena.threat.allow):
             job = _of_pixels(job, proves=self.stage.role != "attack")
         job.oracle.undecided = Undecided(job.sets)
+        if self.stage.role == "attack" and is_estimate(arena.threat):
+            failure = Failure.of(job.sets, job.y, job.target)
+            job.oracle.best = Best(job.x, failure, always=is_share(arena.threat))
         return job
 
     def _fit(self, attacked: Attacked) -> Fit | None:

@@ -14,7 +14,6 @@ import torch
 from tmlang.audit.record import Record, Verdict
 from tmlang.audit.units import is_estimate
 from tmlang.backends.contract import BackendRefusal, Candidates, Certifier, Corruption, Job, Received, Search, Verdicts
-from tmlang.backends.drawn import DrawnOracle
 from tmlang.backends.failure import Failure
 from tmlang.backends.recheck import Evaluator, Facts, Predicate, recheck, with_undecided
 from tmlang.backends.shared import is_shared
@@ -117,7 +116,7 @@ class StageRun:
     def _call(self, job: Job) -> Candidates | Verdicts:
         if self.stage.role == "attack":
             found = cast(Search, self.adapter).search(job)
-            return job.oracle.or_best(found, job.sets) if isinstance(job.oracle, DrawnOracle) and not job.fit else found
+            return found if job.oracle.best is None or job.fit else job.oracle.best.or_best(found, job.sets)
         return cast(Certifier, self.adapter).certify(job)
 
     def _offered(self, outcome: Candidates | Verdicts | Fault, job: Job, at: Sequence[int]) -> list[tuple[Facts, ...]]:
