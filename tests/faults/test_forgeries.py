@@ -45,6 +45,13 @@ def test_every_column_has_one_class() -> None:
     assert sorted(classed) == sorted(c.name for c in COLUMNS)
 
 
+def test_the_page_says_how_every_column_is_checked() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "bundle.md").read_text().split("### What is checked how")[1]
+    derived, testimony = (page.split(f"**{head}**")[1].split("**")[0] for head in ("Re-derived", "Testimony"))
+    assert {n for n in of_class("re-derived") if f"`{n}`" in derived} == {*of_class("re-derived")}
+    assert {c.name for c in COLUMNS if f"`{c.name}`" in testimony} == {*of_class("testimony")}
+
+
 def test_forgeries_of_the_catalogue_are_found() -> None:
     assert [made for made in map(forgery, range(24)) if made.by == "nobody"] == []
 
