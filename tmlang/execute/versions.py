@@ -22,6 +22,8 @@ def version_faults(plan: Plan, run: Mapping[str, Any]) -> Iterator[str]:
         yield f"run.json tells the versions of other libraries than the plan asks: {odd[0]}"
     if run["backends"].get(CORE) == here[CORE] and run["tmlang"] != __version__:
         yield f"run.json tells of tmlang {run['tmlang']}, and the code that it names is that of {__version__}"
+    if run["backends"].get(CORE) == here[CORE] and run["libraries"].get(CORE) != versions.get(CORE):
+        yield f"run.json tells of {CORE} {run['libraries'].get(CORE)}, and here it is {versions.get(CORE)}"
     for name, digest in here.items():
         backend = known.backend(name)
         library = backend.library if backend is not None else CORE
