@@ -6,6 +6,7 @@ import json
 import tempfile
 from dataclasses import asdict, replace
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 import duckdb
@@ -15,15 +16,17 @@ from audit_rows import RESTRICTION, STAGES, THREAT, as_numbers, as_only, rows
 from audit_support import Rows, attack, certifier, evaluation, plan, threat, worked_example
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from scipy.stats import beta
 
 from tmlang.audit import sql
 from tmlang.audit.claims import judge_plan
+from tmlang.audit.rejudge import status as rejudged
 from tmlang.audit.schema import to_table
 from tmlang.audit.sqldraws import tables_of
 from tmlang.audit.tally import contradictions, tally, tally_plan
 from tmlang.meaning.evaluations import Claim, Measured, RoundsTo
 from tmlang.meaning.spaces import Cell, Space
-from tmlang.meaning.threats import Ball, Goal, Property, Shift
+from tmlang.meaning.threats import Ball, Goal, Property, Shift, Success
 from tmlang.meaning.values import Call, Symbol
 from tmlang.plan.text import plan_json
 
@@ -109,7 +112,8 @@ def agrees(whole, records):
     assert len(found) == len(told)
     for (said, status, low, high), j in zip(found, told, strict=True):
         assert (said, status) == (j.claim.text, j.status)
-        if j.claim.population is None and j.claim.op != "holds":
+        of_draws = any(getattr(s, "success", None) for s in whole.subjects)  # the limits of draws are tails there
+        if j.claim.population is None and j.claim.op != "holds" and not of_draws:
             ends = [None if end is None else Fraction(end) for end in (low, high)]
             if j.claim.left.quantity in ("mce", "relative_mce") and None not in ends:
                 # A mean of ratios is worked out in float64, some ulp from exact.
@@ -138,6 +142,40 @@ def test_claims_at_every_threshold(population):
     claims += [claim("denied", ">=", Fraction(1, 2)), claim("survival", ">=", Fraction(1, 2), e="f")]
     whole = replace(sampled, data=(data,), claims=tuple(claims))
     assert agrees(whole, worked_example()) == {"supported", "refuted", "undecided"}
+
+
+@pytest.mark.parametrize("policy", ["fail", "excluded"])
+def test_claims_on_draws_are_judged_by_their_whole_interval(policy):
+    """Of 20 right units with 10 draws each 30 draws fail and 10 are open; 5 units are wrong. The limits are scipy's:
+    of 200 draws at least 160 and at most 170 are survived, and under `fail` the draws of the wrong ones fail too."""
+    gathered = Rows()
+    for i in range(20):
+        gathered.clean(f"u{i}")
+        told = {"draws": 10, "errors": 3 * (i < 10), "outcomes": ("111" if i < 10 else "000") + "0" * 7}
+        if i < 19:
+            gathered.attack(f"u{i}", "a", "valid", observed_failure=None, **told)
+        else:
+            gathered.attack(f"u{i}", "a", "error")
+    for i in range(5):
+        gathered.clean(f"w{i}", "cw")
+    scale = Fraction(200, 250 if policy == "fail" else 200)
+    claims, wanted = [], []
+    for level in (None, Fraction(99, 100)):
+        half = (1 - float(level or Fraction(95, 100))) / 2
+        low, high = beta.ppf(half, 160, 41) * float(scale), beta.ppf(1 - half, 171, 30) * float(scale)
+        for op, percent in product((">=", ">", "<=", "<"), range(50, 100)):
+            claims.append(
+                replace(claim("survival", op, Fraction(percent, 100), population=level), text=f"{len(claims)}")
+            )
+            worst, best = (low, high) if op in (">=", ">") else (high, low)
+            holds = [end >= percent / 100 if op in (">=", ">") else end <= percent / 100 for end in (worst, best)]
+            wanted.append("supported" if holds[0] else "undecided" if holds[1] else "refuted")
+    judged = threat(success=Success("single_draw", draws=10), clean_errors=policy)
+    whole = plan([evaluation(attack())], [judged], claims=tuple(claims))
+    assert [j.status for j in judge_plan(whole, gathered.all)] == wanted
+    raw = json.loads(plan_json(whole))
+    assert [rejudged(raw, c, gathered.all, frozenset())[0] for c in raw["claims"]] == wanted
+    assert agrees(whole, gathered.all) == {"supported", "refuted", "undecided"}
 
 
 def test_claims_that_set_two_evaluations_side_by_side():

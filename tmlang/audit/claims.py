@@ -30,7 +30,7 @@ from tmlang.audit.quantities import (
 from tmlang.audit.record import Record
 from tmlang.audit.show import interval, number, percent
 from tmlang.audit.tally import tally, voided_methods
-from tmlang.meaning.evaluations import OF_POPULATIONS, Claim, Measured, RoundsTo
+from tmlang.meaning.evaluations import CONFIDENCE, OF_DRAWS, OF_POPULATIONS, Claim, Measured, RoundsTo
 from tmlang.meaning.models import Data
 from tmlang.meaning.threats import Property, Threat
 from tmlang.plan.ir import EvaluationPlan, Plan
@@ -150,7 +150,10 @@ def _hull(ranges: Sequence[Range]) -> Range:
 
 def _judge_number(claim: Claim, reading: Reading, plan: Plan, records: Sequence[Record]) -> Judgement:
     ranges = reading.at
-    if claim.population is not None:
+    drawn = reading.column.drawn if claim.left.quantity in OF_DRAWS else None
+    if drawn is not None:
+        ranges = tuple(_of_draws(ends, drawn, reading.column.denominator, claim.population) for ends in reading.at)
+    elif claim.population is not None:
         confidence = claim.population
         ranges = tuple(_population(claim.left.quantity, reading, ends, plan, confidence) for ends in reading.at)
     low, high = _hull(ranges)
@@ -159,7 +162,9 @@ def _judge_number(claim: Claim, reading: Reading, plan: Plan, records: Sequence[
     sure, granted = _ends(ranges)
     assumes = assumptions(reading.evaluation, records) if sure != granted else ()
     reason = _reason(reading, ranges, status, claim, assumes)
-    if claim.population is not None:
+    if drawn is not None:
+        reason = f"over the draws, at {percent(claim.population or CONFIDENCE)}, {reason}"
+    elif claim.population is not None:
         reason = f"in the population ({_data(reading, plan).population}) {reason}"
     return Judgement(claim, status, low, high, reason, rests, assumes)
 
@@ -207,12 +212,32 @@ def _reason(
     if assumes:
         text = f"it {lies(granted)}{of} {_granting(assumes)}, and {lies(sure)} without it"
     else:
-        text = f"it {lies(_hull(ranges))}{of}{note}"
+        text = f"it {lies(_hull(ranges))}{of}{note}{_of_these(reading)}"
     if status == "undecided":
         open_ = "; ".join(f"{g.reason}: {g.units}" for g in column.gaps)
         part = "in some of these values only" if assumes else "in a part of that range only"
         return f"{text}, and the claim holds {part}" + (f" ({open_})" if open_ else "")
     return text
+
+
+def _of_these(reading: Reading) -> str:
+    """That an average is of these examples alone, and its interval."""
+    told = reading.column.interval
+    if told is None or reading.column.drawn is not None:
+        return ""
+    ends = interval(Fraction(told.low), Fraction(told.high))
+    return f" (these examples alone; interval {ends} at {percent(told.level)})"
+
+
+def _of_draws(ends: Range, drawn: int, denominator: int, confidence: Fraction | None) -> Range:
+    """Clopper-Pearson limits of the mean probability over what nature or the object draws: an open draw counts at the
+    end where it hurts, and what was not drawn fails (EVIDENCE.md section 5)."""
+    if not drawn:
+        return ends
+    scale = Fraction(drawn, denominator)
+    low, high = (int(end * denominator) for end in ends)
+    limits = population_interval(low, high, drawn, CONFIDENCE if confidence is None else confidence)
+    return Fraction(limits[0]) * scale, Fraction(limits[1]) * scale
 
 
 def _population(quantity: str, reading: Reading, ends: Range, plan: Plan, confidence: Fraction) -> Range:

@@ -55,6 +55,8 @@ class Column:
     note: str = ""
     interval: Interval | None = None
     """The confidence interval of an estimate, over what was completed."""
+    drawn: int | None = None
+    """Of shares of single draws: how many of the denominator were drawn; the rest fails for certain."""
 
     @property
     def defined(self) -> bool:

@@ -13,11 +13,10 @@ from tmlang.audit.counting import clean_columns, column, counts_of
 from tmlang.audit.intervals import population_interval, wilson
 from tmlang.audit.record import CLEAN_STAGE, Record
 from tmlang.audit.units import Reader, Rows, Unit, group
+from tmlang.meaning.evaluations import CONFIDENCE
 from tmlang.meaning.threats import Shift, Threat
 from tmlang.plan.ir import EvaluationPlan
 
-CONFIDENCE = Fraction(95, 100)
-"""Of the interval beside a share of draws."""
 NOTE = "estimate, interval at 95 %"
 
 # Shifts --------------------------------------------------------------------------------------------------------------
@@ -159,20 +158,21 @@ def _share(name: str, right: Sequence[Draws], k: Counts, threat: Threat, *, surv
     assert threat.success is not None
     draws = threat.success.draws or 0
     failing, open_ = (sum(sum(d is state for d in of_unit) for of_unit in right) for state in (True, None))
-    unknown = k.cu * draws
+    unknown, drawn = k.cu * draws, (k.cc + k.cu) * draws
     gaps = Gap("draws that an unfinished attack leaves open", open_), Gap("draws without a clean decision", unknown)
     closed = [of_unit for of_unit in right if None not in of_unit]
     done = len(closed) * draws
     limits = _limits(sum(sum(map(bool, of_unit)) for of_unit in closed), done)
     if not surviving:
-        high = failing + open_ + unknown
-        return replace(column(name, failing, high, (k.cc + k.cu) * draws, *gaps, note=NOTE), interval=_of_draws(limits))
+        found = column(name, failing, failing + open_ + unknown, drawn, *gaps, note=NOTE)
+        return replace(found, interval=_of_draws(limits), drawn=drawn)
     lost = (k.cw + k.cr) * draws if threat.clean_errors == "fail" else 0
     if limits is not None:
         scale = done / (done + lost)
         limits = (1 - limits[1]) * scale, (1 - limits[0]) * scale
     low, high = len(right) * draws - open_ - failing, (k.cc + k.cu) * draws - failing
-    return replace(column(name, low, high, k.denominator * draws, *gaps, note=NOTE), interval=_of_draws(limits))
+    found = column(name, low, high, k.denominator * draws, *gaps, note=NOTE)
+    return replace(found, interval=_of_draws(limits), drawn=drawn)
 
 
 def _limits(failing: int, draws: int) -> tuple[float, float] | None:

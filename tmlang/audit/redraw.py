@@ -86,6 +86,12 @@ def _status(r: Recount) -> dict[str, int]:
     return {s: len(r.lift(r.status(s), any_target=True)) for s in ("cc", "cw", "cr", "cu")}
 
 
+def drawn(r: Recount) -> int:
+    """How many draws were made that tell; what was wrong or rejected before any change was not drawn."""
+    s = _status(r)
+    return int(r.subject["success"]["draws"]) * (s["cc"] + s["cu"])
+
+
 def draw_counts(r: Recount) -> dict[str, int]:
     """Counted units as in every threat, but nothing is broken; unfinished is whoever has an open draw."""
     open_ = len({u for u, _ in _Cells(r, [s["label"] for s in r.searches]).open})

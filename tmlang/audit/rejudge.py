@@ -16,7 +16,7 @@ from tmlang.audit.recorrupt import corruption_error
 from tmlang.audit.recount import Belief, Number, Only, Recount, Units, believed
 from tmlang.audit.trials import upper_tail
 from tmlang.audit.unspoken import of_property
-from tmlang.meaning.evaluations import OF_POPULATIONS
+from tmlang.meaning.evaluations import CONFIDENCE, OF_DRAWS, OF_POPULATIONS
 
 Json = Mapping[str, Any]
 Range = tuple[Fraction | float, Fraction | float]
@@ -113,7 +113,14 @@ def status(
         both = min(low for low, _ in other), max(high for _, high in other)
         pairs = [_corners(x, y, claim["op"]) for x, y in product(left[1:], other[1:])]
         return _together(_corners(whole, both, claim["op"]), pairs), whole
-    if claim["population"] is not None:
+    if (told := drawing(plan, claim, rows, void)) is not None:
+        drawn, base, confidence = told
+        tested = {**claim, "population": confidence}
+        at = [
+            _of_population(tested, int(x[0] * base), int(x[1] * base), drawn, base) if drawn else _of_number(claim, x)
+            for x in (whole, *left[1:])
+        ]
+    elif claim["population"] is not None:
         if of_no_population(plan, claim):
             return "undecided", None
         base = (number(plan, claim["left"], rows, void) or (0, 0))[1]
@@ -144,9 +151,23 @@ def _rounding_to(right: Json) -> tuple[Fraction, Fraction]:
     return Fraction(right["value"]) - half, Fraction(right["value"]) + half
 
 
-def _of_population(claim: Json, low: int, high: int, base: int) -> str:
+def drawing(plan: Json, claim: Json, rows: Sequence[Record], void: Units) -> tuple[int, int, str] | None:
+    """(how many draws were made, of how many counted ones, the confidence) of a claim on a share of single draws;
+    ``None`` of every other claim."""
+    quantity, right = claim["left"]["quantity"], claim["right"]
+    if quantity not in OF_DRAWS or (isinstance(right, dict) and right["is"] == "Measured"):
+        return None
+    evaluation = evaluation_of(plan, claim["left"])
+    again = recount(plan, evaluation, rows, void, Only())
+    mine = number(plan, claim["left"], rows, void)
+    if not redraw.of_draws(again.subject) or mine is None:
+        return None
+    return redraw.drawn(again), mine[1], claim["population"] or str(CONFIDENCE)
+
+
+def _of_population(claim: Json, low: int, high: int, base: int, counted: int | None = None) -> str:
     """By exact binomial tails: Clopper and Pearson's limit lies beyond a value iff the tail there is within half the
-    error (it grows with the value)."""
+    error (it grows with the value). ``counted``: of how many the claimed share is, where only ``base`` were drawn."""
     half, op, right = (1 - Fraction(claim["population"])) / 2, claim["op"], claim["right"]
 
     def above(value: Fraction, *, strict: bool) -> bool:
@@ -160,6 +181,7 @@ def _of_population(claim: Json, low: int, high: int, base: int) -> str:
         return (tail < half if strict else tail <= half) if high < base else (value > 1 if strict else value >= 1)
 
     least, most = _rounding_to(right) if isinstance(right, dict) else (Fraction(right), Fraction(right))
+    least, most = (end * Fraction(counted or base, base) for end in (least, most))
     if op in (">=", ">"):
         whole, none = above(least, strict=op == ">"), below(least, strict=op == ">=")
     elif op in ("<=", "<"):
@@ -264,6 +286,8 @@ def of_no_population(plan: Json, claim: Json) -> bool:
     """Whether the claim is of no share of all examples that were drawn one by one (EVIDENCE.md section 8)."""
     evaluation = evaluation_of(plan, claim["left"])
     subject = next(s for s in plan["subjects"] if s["name"] == evaluation["subject"])
+    if redraw.of_draws(subject) and claim["left"]["quantity"] in OF_DRAWS:
+        return False  # the draws are the sample
     if subject["is"] != "Threat" or (isinstance(claim["right"], dict) and claim["right"]["is"] == "Measured"):
         return True
     data = next(d for d in plan["data"] if d["name"] == subject["data"])

@@ -16,11 +16,12 @@ from tmlang.audit.recount import OWN, Belief, Only
 from tmlang.audit.rejudge import BELIEFS, SURE, NotRejudged, evaluation_of, of_no_population, of_one_kind, plain
 from tmlang.audit.schema import COLUMNS
 from tmlang.audit.sqlcorruptions import ShiftTables, error_rows
-from tmlang.audit.sqldraws import tables_of
+from tmlang.audit.sqldraws import DrawTables, tables_of
 from tmlang.audit.sqltables import Tables, method, reading
 from tmlang.audit.sqltext import create, double, name, text, texts
 from tmlang.audit.void import smaller
 from tmlang.base.exact import round_down, round_up
+from tmlang.meaning.evaluations import CONFIDENCE, OF_DRAWS
 
 Json = Mapping[str, Any]
 
@@ -151,6 +152,8 @@ class _Term:
     whole: bool = True
     near: float = 0.0
     """Within which a float64 counts as equal to another number."""
+    drawn: bool = False
+    """Of single draws: ``n`` of the denominator were drawn, and the rest fails for certain."""
 
 
 def _claim(plan: Json, claim: Json) -> _Claim:
@@ -257,7 +260,11 @@ def _term(plan: Json, measured: Json, belief: Belief = OWN) -> _Term:
         f"SELECT {ends if whole else 'low, high, 1 AS denominator'} FROM {tables.name('table')}"
         f" WHERE quantity = {text(quantity)} AND denominator > 0"
     )
-    return _Term(rows, (tables,), whole)
+    drawn = isinstance(tables, DrawTables) and measured["quantity"] in OF_DRAWS
+    if isinstance(tables, DrawTables) and drawn:
+        made = f"SELECT ({tables.many} * (cc + cu))::HUGEINT AS n FROM {tables.name('counts')}"
+        rows = f"SELECT * FROM ({rows}), ({made})"
+    return _Term(rows, (tables,), whole, drawn=drawn)
 
 
 def _corruption_error(plan: Json, measured: Json, baseline: str) -> _Term:
@@ -274,8 +281,8 @@ def _corruption_error(plan: Json, measured: Json, baseline: str) -> _Term:
 def _conditions(claim: Json, left: _Term) -> tuple[str, str]:
     """When a claim about a number is supported, and when refuted: it holds throughout the range, or nowhere."""
     op, right = claim["op"], claim["right"]
-    half = None if claim["population"] is None else (1 - Fraction(claim["population"])) / 2
-    ends = _Ends(left.whole, half, left.near)
+    level = claim["population"] or (CONFIDENCE if left.drawn else None)
+    ends = _Ends(left.whole, None if level is None else (1 - Fraction(level)) / 2, left.near, left.drawn)
     if isinstance(right, dict):
         half = Fraction(1, 2 * 10 ** right["decimals"]) / (100 if right["percent"] else 1)
         least, most = Fraction(right["value"]) - half, Fraction(right["value"]) + half
@@ -296,6 +303,7 @@ class _Ends:
     whole: bool
     half: Fraction | None = None
     near: float = 0.0
+    drawn: bool = False
 
     def is_(self, end: str, op: str, value: Fraction) -> str:
         if self.half is not None:
@@ -313,13 +321,20 @@ class _Ends:
         """Clopper and Pearson's limit lies beyond ``value`` iff the binomial tail there, growing with it, is within
         half the error."""
         p, half, strict = double(float(value)), double(float(self.half or 0)), op in (">", "<=")
+        n = "a.n" if self.drawn else "a.denominator"
+        p = f"({p} * a.denominator / nullif(a.n, 0))" if self.drawn else p
         if end == "low":
-            beyond = f"a.low > 0 AND tail(a.low, a.denominator, {p}) <= {half}"
+            beyond = f"a.low > 0 AND tail(a.low, {n}, {p}) <= {half}"
             beyond += "" if strict else f" OR {p} <= 0"
         else:
-            beyond = f"a.high < a.denominator AND 1 - tail(a.high + 1, a.denominator, {p}) >= {half}"
-            beyond += f" OR a.high = a.denominator AND {p} < 1" if strict else " OR a.high = a.denominator"
-        return f"({beyond})" if op in (">=", ">") else f"NOT ({beyond})"
+            beyond = f"a.high < {n} AND 1 - tail(a.high + 1, {n}, {p}) >= {half}"
+            beyond += f" OR a.high = {n} AND {p} < 1" if strict else f" OR a.high = {n}"
+        known = f"({beyond})" if op in (">=", ">") else f"NOT ({beyond})"
+        if not self.drawn:
+            return known
+        # Where nothing was drawn the number is what it is.
+        plain = _Ends(self.whole).is_(end, op, value)
+        return f"CASE WHEN a.n > 0 THEN {known} ELSE {plain} END"
 
 
 def _side_by_side(plan: Json, claim: Json, left: _Term, right: _Term) -> _Term:

@@ -23,6 +23,7 @@ from tmlang.audit.record import Record
 from tmlang.audit.recount import Number, Only, Units, rate_name
 from tmlang.audit.rejudge import (
     NotRejudged,
+    drawing,
     holding_on,
     holds,
     interval_fault,
@@ -260,22 +261,28 @@ def _claims(raw: Json, rows: Sequence[Record], void: Units, told: Json, found: A
             yield f"the claim “{claim['text']}” is told as {own['status']}, and is {mine}"
         if mine == "assumed" and not own["assumes"]:
             yield f"the claim “{claim['text']}” rests on an assumption, and none is told"
-        if claim["population"] is not None and limits is not None:
-            yield from _population(raw, claim, rows, void, own)
+        drawn = drawing(raw, claim, rows, void)
+        sampled = claim["population"] is not None if drawn is None else drawn[0] > 0
+        if limits is not None and sampled:
+            yield from _population(raw, claim, rows, void, own, drawn)
         elif (_extent(own["low"]), _extent(own["high"])) != (limits or (None, None)):
             yield f"the claim “{claim['text']}” is told to range over [{own['low']}, {own['high']}]"
     found.checked.append(f"{judged} claims, judged again")
 
 
-def _population(raw: Json, claim: Json, rows: Sequence[Record], void: Units, own: Json) -> Iterator[str]:
-    """The limits of a claim about a population, by their tails."""
+def _population(
+    raw: Json, claim: Json, rows: Sequence[Record], void: Units, own: Json, drawn: tuple[int, int, str] | None
+) -> Iterator[str]:
+    """The limits of a claim about a population, or about all draws, by their tails."""
     mine = number(raw, claim["left"], rows, void)
     low, high = _extent(own["low"]), _extent(own["high"])
     if mine is None or mine[2] is None or mine[3] is None or low is None or high is None:
         yield f"the claim “{claim['text']}” is told to have limits, and nothing measured it"
         return
-    confidence = Fraction(claim["population"])
-    fault = population_fault(Fraction(mine[2]), Fraction(mine[3]), mine[1], (low, high), confidence)
+    n, base, confidence = drawn or (mine[1], mine[1], claim["population"])
+    scale = Fraction(base, n)
+    limits = Fraction(low) * scale, Fraction(high) * scale
+    fault = population_fault(Fraction(mine[2]) * scale, Fraction(mine[3]) * scale, n, limits, Fraction(confidence))
     if fault:
         yield f"the claim “{claim['text']}”: {fault}"
 

@@ -128,6 +128,10 @@ class Program:
     """``report { figures … }``."""
 
 
+OF_DRAWS = frozenset({"survival", "attack_success"})
+"""Shares that are of single draws, where a threat counts these: a claim on one is judged by its interval."""
+CONFIDENCE = Fraction(95, 100)
+"""Of an interval over draws, where a claim names no other."""
 OF_POPULATIONS = frozenset(
     ("survival", "certified", "robust_accuracy", "robust_rate", "clean_accuracy", "clean_answered")
 )

@@ -13,7 +13,7 @@ from tmlang.meaning.values import Quantity, Symbol, Value
 from tmlang.semantics import corruptions, distances, evaluations, mutable, values
 from tmlang.semantics.builtins import QUANTITIES, QuantityRow, Subject
 from tmlang.semantics.evaluations import KnownEvaluation
-from tmlang.semantics.evidence import Op, Side, differs, mirrored, sampled, supported
+from tmlang.semantics.evidence import Op, Side, differs, mirrored, of_draws, sampled, supported
 from tmlang.semantics.scope import Env, World
 from tmlang.semantics.values import show
 from tmlang.syntax import ast
@@ -340,5 +340,10 @@ def _compared(world: World, env: Env, node: ast.Claim, left: Side, call: ast.Cal
         world.report("TM605", message, call, labels=(Label(left.node.span, "compared with this"),))
         return None
     if not supported(world, right, mirrored(node.op)):
+        return None
+    if of_draws(left):
+        message = f"{left.meaning.quantity} is a share of draws on both sides, and what they differ by has no interval"
+        help = f"claim each against a number: {left.meaning.quantity}({left.meaning.evaluation}) >= 90 %"
+        world.report("TM627", message, call, help=help)
         return None
     return right.meaning, None

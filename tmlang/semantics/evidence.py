@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Literal, cast
 
 from tmlang.base.frozen import dataclass
-from tmlang.meaning.evaluations import OF_POPULATIONS, Measured
+from tmlang.meaning.evaluations import OF_DRAWS, OF_POPULATIONS, Measured
 from tmlang.meaning.threats import Shift, Threat
 from tmlang.semantics.builtins import QuantityRow
 from tmlang.semantics.evaluations import KnownEvaluation
@@ -104,11 +104,20 @@ def supported(world: World, side: Side, op: Op) -> bool:
     return True
 
 
+def of_draws(side: Side) -> bool:
+    """Whether the quantity is a share of single draws, which a claim judges by its interval."""
+    subject = side.known.subject.meaning
+    single = isinstance(subject, Threat) and subject.success is not None and subject.success.kind == "single_draw"
+    return single and side.meaning.quantity in OF_DRAWS
+
+
 def sampled(world: World, node: ast.Claim, left: Side) -> bool:
     """A claim about the population is of a share of examples that were drawn from it (EVIDENCE.md section 8)."""
     subject, examples = left.known.subject.meaning, left.known.subject.data
     at, name = node.population, left.meaning.quantity
     assert at is not None
+    if of_draws(left):
+        return True  # what was drawn is the sample
     if examples is None:
         world.report("TM612", "a property has no examples, and speaks of no population", at)
         return False

@@ -29,6 +29,7 @@ RULES = (
     Rule("TM624", "so few draws can certify nothing"),
     Rule("TM625", "so few draws cannot reach every radius", "warning"),
     Rule("TM626", "a proof in real arithmetic says nothing of the object"),
+    Rule("TM627", "two shares of draws are compared"),
     Rule("TM630", "an error relative to itself is one"),
     Rule("TM631", "nothing says which corruption at which severity"),
     Rule("TM632", "a corrupted set has no clean error"),
