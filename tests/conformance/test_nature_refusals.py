@@ -11,6 +11,7 @@ import torch
 from backend_support import digits, search, threat
 from conformance_support import method, rows
 
+from tmlang.backends.best import Best
 from tmlang.backends.drawn import DrawnOracle
 from tmlang.backends.failure import Failure
 from tmlang.backends.nature import Scene
@@ -35,7 +36,8 @@ def test_a_search_that_carries_nature_climbs_the_mean_of_its_draws(path: str) ->
     assert scene is not None
     failure = Failure.of(job.sets, job.y, job.target)
     oracle = DrawnOracle(job.oracle, scene, job.x, failure, [11 + s for s in job.seeds], DRAWS)
-    found = oracle.or_best(search(path, case, replace(job, oracle=oracle), **SEARCHES[path]), job.sets)
+    oracle.best = Best(job.x, failure, always=False)
+    found = oracle.best.or_best(search(path, case, replace(job, oracle=oracle), **SEARCHES[path]), job.sets)
     assert job.sets.inside(found.x.numpy()).all()
     assert found.offered.any()
     assert (oracle.spent % DRAWS == 0).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def ran(folder: Path, radius: str, proof: str) -> Bundle:
     text = text.replace("  seed:    0", f"  {proof}\n  seed:    0")
     (folder / "s.tm").write_text(text)
     made, options = prepared(check(folder / "s.tm"), locked=False)
-    runner.run(made, runner.replace(options, out=folder / "out"))
+    runner.run(made, replace(options, out=folder / "out"))
     assert audit(folder / "out").faults == []
     return Bundle.open(folder / "out")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -74,7 +75,7 @@ def ran(folder: Path, access: str) -> Bundle:
     strips(folder, "fit.npz", FIT)
     (folder / "s.tm").write_text(SPEC.replace("ACCESS", access))
     made, options = prepared(check(folder / "s.tm"), locked=False)
-    runner.run(made, runner.replace(options, out=folder / "out"))
+    runner.run(made, replace(options, out=folder / "out"))
     return Bundle.open(folder / "out")
 
 
@@ -139,7 +140,7 @@ def test_one_change_of_the_other_branch_is_fitted_on_that_branch_alone(tmp_path:
     text = text.replace("ACCESS", "white_box").replace("native.transform_grid(values: 5)", "native.pgd(steps: 10)")
     (tmp_path / "s.tm").write_text(text)
     made, options = prepared(check(tmp_path / "s.tm"), locked=False)
-    runner.run(made, runner.replace(options, out=tmp_path / "out"))
+    runner.run(made, replace(options, out=tmp_path / "out"))
     bundle = Bundle.open(tmp_path / "out")
     rows = [r for r in bundle.records() if r.stage == "grid"]
     assert {(r.unit, r.branch) for r in rows if r.observed_failure} == {(i, "lit") for i in "012"}

@@ -58,7 +58,7 @@ def bundle(tmp_path: Path) -> Path:
     np.savez(tmp_path / "dots.npz", x=x, y=np.zeros(2, np.int64))
     (tmp_path / "s.tm").write_text(SPEC)
     made, options = prepared(check(tmp_path / "s.tm"), locked=False)
-    runner.run(made, runner.replace(options, out=tmp_path / "out"))
+    runner.run(made, replace(options, out=tmp_path / "out"))
     return tmp_path / "out"
 
 
@@ -173,7 +173,7 @@ def union(tmp_path: Path) -> Path:
     text = "".join([*lines[:allow], UNION, *lines[allow + 1 : attack], SEARCHES, *lines[attack + 1 :]])
     (tmp_path / "s.tm").write_text(text)
     made, options = prepared(check(tmp_path / "s.tm"), locked=False)
-    runner.run(made, runner.replace(options, out=tmp_path / "out"))
+    runner.run(made, replace(options, out=tmp_path / "out"))
     return tmp_path / "out"
 
 

@@ -269,7 +269,7 @@ def test_what_is_not_built_is_told_with_the_plan(spec: Path, capsys: pytest.Capt
     main(["plan", "s.tm"])
     out, _ = capsys.readouterr()
     assert "s: marabou.query as decision" in out
-    assert "evidence complete" in out
+    assert "evidence trusted: the word of marabou 2.0.0, which hands out no proof" in out
 
 
 def test_the_schema_is_printed_without_a_spec(capsys: pytest.CaptureFixture[str]) -> None:
