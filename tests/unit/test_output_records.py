@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from audit_support import BROKEN, Rows, attack, certifier, evaluation, make_bundle, plan, sealed, threat
+from audit_support import BROKEN, Rows, as_run, attack, certifier, evaluation, make_bundle, plan, sealed, threat
 from execute_support import THREAT, THREE, Runs, data, moved, stage
 from execute_support import plan as small_plan
 
@@ -51,13 +51,15 @@ def bundle_of(
     made.proof("u", "d", "unknown", margin=0.0, gap=0.01, gap_kind="assumed")
     made.clean("v").attack("v", outcome="broken", candidate="candidates/000001.safetensors#0", **BROKEN)
     made.proof("v", "c", "unknown", margin=-0.5, gap=0.01, gap_kind="assumed")
+    made.proof("v", "d", "unknown", gap=0.01, gap_kind="assumed", message="no time")
     made.clean("w", "cw")
     bundle = make_bundle(path, whole, made.all)
     (path / "records/000001.parquet").unlink()
     plain = [key for key, b in bounds.items() if b.margins is None]
     groups = [[key for key in bounds if key not in plain], plain]
     names = {k: n for g in groups if g for k, n in zip(g, bundle.add_outputs([bounds[k] for k in g]), strict=True)}
-    bundle.write_records(edit([replace(r, outputs=names.get((r.unit, r.stage))) for r in made.all]))
+    told = as_run(whole, made.all)
+    bundle.write_records(edit([replace(r, outputs=names.get((r.unit, r.stage))) for r in told]))
     return sealed(bundle).path
 
 
@@ -124,9 +126,9 @@ def test_the_same_is_found_by_the_clean_decision(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_bounds_out_of_place_are_found(tmp_path: Path, of: str, reference: str | None, says: str) -> None:
     def edit(rows: list[Any]) -> list[Any]:
-        return [replace(r, outputs=reference) if r.stage == of else r for r in rows]
+        return [replace(r, outputs=reference) if (r.unit, r.stage) == ("u", of) else r for r in rows]
 
-    found = faults(bundle_of(tmp_path / "run", edit=edit))
+    found = [f.text for f in audit(bundle_of(tmp_path / "run", edit=edit)).faults]
     assert any(says in text for text in found), found
 
 

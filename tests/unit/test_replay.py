@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from audit_support import forged
+from audit_support import as_run, forged
 from execute_support import LATTICE, SPACE, Runs, data, moved, plan, stage
 
 from tmlang.audit.bundle import Bundle
@@ -51,12 +51,13 @@ def test_a_clean_error_made_right_is_found_by_the_model_alone(run):
             "decision": None,
             "changed_correct": None,
             "counted_failure": False,
+            "rejected": None,
         }
         mine = next(r for r in rows if r.unit == "3")
-        return [r for r in rows if r.unit != "3"] + [
-            replace(mine, **right),
-            replace(mine, **right, stage="up", within_scope=None, label_reviewed=None),
-        ]
+        others = [r for r in rows if r.unit != "3"]
+        untold = {"within_scope": None, "label_reviewed": None, "margin": None, "counted_failure": None}
+        searched = replace(mine, **(right | untold), stage="up")
+        return as_run(Bundle.open(run / "out").plan(), [*others, replace(mine, **right), searched])
 
     path = forged(run / "out", run / "better", rows=better)
     assert audit(path).faults == []
