@@ -13,11 +13,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from tmlang.backends.asserted import Asserted
 from tmlang.backends.contract import Candidates, Job, Verdicts
 from tmlang.backends.decision import Decision
 from tmlang.backends.deployed import Deployed
 from tmlang.backends.loading import load
 from tmlang.backends.oracle import Oracle
+from tmlang.backends.rounding import computed
 from tmlang.backends.threatset import ThreatSet
 from tmlang.meaning.models import Data, Decide, Model, Network, Randomness, Step, Truth
 from tmlang.meaning.spaces import Cell, Space
@@ -108,6 +110,16 @@ class Case:
         """Row by row, as the reference evaluator does it."""
         with torch.no_grad():
             return torch.cat([self.decide(self.deployed(row[None])) for row in x])
+
+
+def greatest_gap(network: nn.Module, low: torch.Tensor, high: torch.Tensor) -> float:
+    """What a computed difference of any two scores may be off by in the boxes ``[low, high]``."""
+    with torch.no_grad():
+        found = computed(network, low, high, torch.float32)
+    k = len((network.deployed if isinstance(network, Asserted) else network).lift.classes)  # type: ignore[union-attr, arg-type]
+    unit = torch.eye(k, dtype=torch.float64)
+    rows = torch.stack([unit[i] - unit[j] for i in range(k) for j in range(i)])
+    return float(found.gaps(rows.expand(len(low), -1, -1)).max())
 
 
 def method(path: str) -> Method:

@@ -8,11 +8,10 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 import torch
-from backend_support import Case, certify, model, threat
+from backend_support import Case, certify, greatest_gap, model, threat
 from torch import nn
 
 from tmlang.backends.folding import fold
-from tmlang.backends.rounding import proved_gap
 from tmlang.meaning.models import Step
 from tmlang.meaning.spaces import Cell, Space
 from tmlang.meaning.threats import Ball, Mutable
@@ -83,7 +82,7 @@ def test_provers_say_what_all_inputs_say(seed: int, radii: dict[str, F]) -> None
 def test_the_proved_gap_holds_on_every_input() -> None:
     case = table(5)
     low, high = (torch.tensor([[float(getattr(c, end)) for c in CELLS]]).double() for end in ("low", "high"))
-    gap = proved_gap(case.deployed, low, high, torch.float32)
+    gap = greatest_gap(case.deployed, low, high)
     folded = fold(case.deployed, case.decide, SPACE, torch.from_numpy(case.x))
     with torch.no_grad():
         computed = torch.cat([case.deployed(torch.from_numpy(row[None])) for row in ALL]).double()

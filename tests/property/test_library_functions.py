@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from tmlang.backends.rounding import FUNCTION, ROUNDOFF, UNDERFLOW, gamma
+from tmlang.backends.enclosing import FUNCTION, ROUNDOFF, UNDERFLOW, gamma
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 CHUNK = 1 << 22

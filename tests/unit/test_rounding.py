@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from backend_support import Case, certify, digits, model, threat, unit_box
+from backend_support import Case, certify, digits, greatest_gap, model, threat, unit_box
 from torch import nn
 
 from tmlang.backends.asserted import Asserted
 from tmlang.backends.contract import BackendRefusal
-from tmlang.backends.rounding import ROUNDOFF, SHARE, gamma, proved_gap
+from tmlang.backends.enclosing import ROUNDOFF, gamma
+from tmlang.backends.rounding import EXACT, FINER
 from tmlang.execute.sources.files import Files
 from tmlang.execute.sources.onnx_graph import load_onnx
 from tmlang.meaning.models import Decide, Step
@@ -53,7 +54,7 @@ def test_no_computed_margin_is_further_from_the_rational_one(seed: int) -> None:
     x = np.random.default_rng(seed).uniform(0, 1, (8, 6)).astype(np.float32)
     case = Case(network, unit_box(6), model(3), x, [0] * 8)
     points = torch.from_numpy(x)
-    gap = proved_gap(case.deployed, torch.zeros(1, 6).double(), torch.ones(1, 6).double(), torch.float32)
+    gap = greatest_gap(case.deployed, torch.zeros(1, 6).double(), torch.ones(1, 6).double())
     worst = Fraction(0)
     for row, computed in zip(x.tolist(), case.deployed(points).tolist(), strict=True):
         real = exact(network, [Fraction(v) for v in row])
@@ -80,10 +81,10 @@ def test_certified_margins_lie_between_rational_and_computed_ones(seed: int, ver
     job = case.job(threat("linf", Fraction(1, 32)))
     said = certify(verifier, case, job, rounding=Symbol("proved"))
     assert "certified" in said.verdict
-    assert said.gap is not None
     for i in (i for i, word in enumerate(said.verdict) if word == "certified"):
         y, margin = int(case.y[i]), float(said.margin[i])
-        assert margin > said.gap > 1e-4
+        assert (gap := said.gap_of(i)) is not None
+        assert margin > gap > 1e-4
         members = job.sets.rows([i] * 10).project(x[i] + draw.uniform(-1 / 32, 1 / 32, (10, 4)).astype(np.float32)).x
         for point in members:
             real = exact(network, [Fraction(v) for v in point.tolist()])
@@ -91,7 +92,7 @@ def test_certified_margins_lie_between_rational_and_computed_ones(seed: int, ver
                 computed = [Fraction(v) for v in case.deployed(torch.from_numpy(point[None]))[0].tolist()]
             for j in (j for j in range(3) if j != y):
                 assert real[y] - real[j] >= Fraction(margin) - Fraction(1, 10**9)
-                assert computed[y] - computed[j] >= Fraction(margin) - Fraction(said.gap)
+                assert computed[y] - computed[j] >= Fraction(margin) - Fraction(gap)
                 assert computed[y] > computed[j]
 
 
@@ -101,9 +102,9 @@ def test_one_layer_is_bounded_by_the_formula() -> None:
         network.weight.copy_(torch.tensor([[3.0, -1.0], [0.5, 2.0]]))
         network.bias.copy_(torch.tensor([1.0, -4.0]))
     case = Case(network, unit_box(2), model(2), np.full((1, 2), 0.5, np.float32), [0])
-    gap = proved_gap(case.deployed, torch.zeros(1, 2).double(), torch.ones(1, 2).double(), torch.float32)
+    gap = greatest_gap(case.deployed, torch.zeros(1, 2).double(), torch.ones(1, 2).double())
     # At most 3 + 1 + 1 and 1/2 + 2 + 4 are summed, of three terms each.
-    assert gap == pytest.approx(3 * ROUNDOFF * (5 + 6.5) * (1 + SHARE), rel=1e-6)
+    assert gap == pytest.approx(3 * ROUNDOFF * (5 + 6.5) * (1 + FINER) + EXACT * (5 + 6.5), rel=1e-6)
     assert gamma(3) > 3 * ROUNDOFF
 
 
@@ -117,7 +118,7 @@ def test_steps_and_layers_of_pictures_hold_what_doubles_show() -> None:
     network[1].running_var.uniform_(0.2, 2)
     case = Case(network, unit_box(3, 6, 6), model(4, (HALF,)), np.zeros((1, 3, 6, 6), np.float32), [1])
     low, high = torch.zeros(1, 3, 6, 6).double(), torch.ones(1, 3, 6, 6).double()
-    gap = proved_gap(case.deployed, low, high, torch.float32)
+    gap = greatest_gap(case.deployed, low, high)
     points = torch.rand(64, 3, 6, 6)
     computed = case.deployed(points).double()
     real = network.double()((points.double() - 0.5) / 0.25)
@@ -140,7 +141,7 @@ def test_a_residual_network_is_traced() -> None:
     torch.manual_seed(0)
     network = Residual()
     case = Case(network, unit_box(4), model(2), np.zeros((1, 4), np.float32), [0])
-    gap = proved_gap(case.deployed, torch.zeros(1, 4).double(), torch.ones(1, 4).double(), torch.float32)
+    gap = greatest_gap(case.deployed, torch.zeros(1, 4).double(), torch.ones(1, 4).double())
     points = torch.rand(500, 4)
     computed, real = case.deployed(points).double(), network.double()(points.double())
     off = float(((computed[:, 0] - computed[:, 1]) - (real[:, 0] - real[:, 1])).abs().max())
@@ -157,10 +158,10 @@ def test_what_rounding_takes_back_is_certified_in_real_arithmetic_alone() -> Non
     case = Case(network, unit_box(3, features=("a", "b", "c")), model(2), np.ones((1, 3), np.float32), [0])
     job = case.job(threat("linf", Fraction(1, 16), mutable=Mutable("features", names=(("b", "any"),))))
     said = {kind: certify("auto_lirpa.ibp", case, job, rounding=Symbol(kind)) for kind in ("none", "proved")}
-    assert (said["none"].gap, said["none"].gap_kind) == (None, "none")
+    assert (said["none"].gap_of(0), said["none"].gap_kind) == (None, "none")
     assert said["proved"].gap_kind == "proved"
-    assert said["proved"].gap is not None
-    assert said["proved"].gap > 2.0**-12
+    assert said["proved"].gap_of(0) is not None
+    assert said["proved"].gap_of(0) > 2.0**-12
     assert said["proved"].verdict == ("unknown",)
     assert said["none"].margin.tolist() == pytest.approx([2.0**-13 * 15 / 16], abs=1e-9)
     assert said["none"].verdict == ("certified",)
@@ -171,8 +172,8 @@ def test_digits_keep_their_certificates() -> None:
     job = case.job(threat("linf", Fraction(1, 50)))
     said = {kind: certify("auto_lirpa.crown", case, job, rounding=Symbol(kind)) for kind in ("assumed", "proved")}
     assert said["assumed"].verdict == said["proved"].verdict
-    assert said["proved"].gap is not None
-    assert 0 < said["proved"].gap < 0.05
+    assert said["proved"].gap_of(0) is not None
+    assert 0 < said["proved"].gap_of(0) < 0.05
 
 
 class Of(nn.Module):
@@ -204,7 +205,7 @@ def test_what_is_not_enclosed_is_refused(name: str) -> None:
     case = Case(network(), unit_box(2), model(2), np.zeros((1, 2), np.float32), [0])
     ends = torch.zeros(1, 2).double(), torch.ones(1, 2).double()
     with pytest.raises(BackendRefusal, match=words):
-        proved_gap(case.deployed, *ends, torch.float32)
+        greatest_gap(case.deployed, *ends)
 
 
 def test_orders_of_summation_stay_within_gamma() -> None:
@@ -266,7 +267,7 @@ def test_whatever_a_network_is_read_from_doubles_stay_within_the_gap(bend: str, 
     real = copy.deepcopy(network).eval().double()
     case = Case(read(network, tmp_path), unit_box(2, 5, 5), model(3), np.zeros((1, 2, 5, 5), np.float32), [0])
     low, high = torch.full((1, 2, 5, 5), 0.25).double(), torch.full((1, 2, 5, 5), 0.5).double()
-    gap = proved_gap(case.deployed, low, high, torch.float32)
+    gap = greatest_gap(case.deployed, low, high)
     points = torch.rand(40, 2, 5, 5) / 4 + 0.25
     with torch.no_grad():
         computed = torch.cat([case.deployed(p[None]) for p in points]).double()
@@ -284,7 +285,7 @@ def test_rounding_reaches_the_gap_but_for_its_share() -> None:
     space = unit_box(2, cells=(Cell("real", Fraction(0), Fraction(2)),))
     case = Case(nn.Identity(), space, model(2, (shift,)), np.zeros((1, 2), np.float32), [0])
     point = torch.tensor([[1.0, 1 + 2.0**-23]])
-    gap = proved_gap(case.deployed, point.double(), point.double(), torch.float32)
+    gap = greatest_gap(case.deployed, point.double(), point.double())
     a, b = (Fraction(v) for v in case.deployed(point)[0].tolist())
     by = [Fraction(v) for v in case.deployed.steps[0].add.tolist()]
     off = abs((a - b) - (1 + by[0] - 1 - 2 * half - by[1]))
@@ -306,8 +307,8 @@ def test_a_threshold_has_the_gap_of_its_score(decide: Decide) -> None:
         network.bias.copy_(torch.tensor([1.0]))
     spec = model(2, decide=decide)
     case = Case(network, unit_box(2), spec, np.zeros((1, 2), np.float32), [0])
-    gap = proved_gap(case.deployed, torch.zeros(1, 2).double(), torch.ones(1, 2).double(), torch.float32)
-    assert 3 * ROUNDOFF * 5 < gap < (3 * ROUNDOFF * 5 + 2 * ROUNDOFF * 4) * (1 + SHARE)
+    gap = greatest_gap(case.deployed, torch.zeros(1, 2).double(), torch.ones(1, 2).double())
+    assert 3 * ROUNDOFF * 5 < gap < (3 * ROUNDOFF * 5 + 2 * ROUNDOFF * 4) * (1 + 2**-16)
 
 
 @pytest.mark.parametrize("verifier", ["auto_lirpa.crown", "auto_lirpa.split", "marabou.query"])
@@ -321,12 +322,12 @@ def test_a_threshold_is_certified_beyond_its_gap_and_not_within(verifier: str) -
         case = Case(network, unit_box(2), model(2, decide=threshold(">=")), np.full((1, 2), 0.5, np.float32), [1])
         job = case.job(threat("linf", Fraction(1, 8)))
         low, high = (torch.from_numpy(side).double() for side in job.sets.outward_box())
-        gap = proved_gap(case.deployed, low, high, torch.float32)
+        gap = greatest_gap(case.deployed, low, high)
         with torch.no_grad():
             network.bias.add_(float(Fraction(1, 10) + share * Fraction(gap)))
         said = certify(verifier, case, job, rounding=Symbol("proved"))
         assert said.gap_kind == "proved"
-        assert said.gap == pytest.approx(gap, rel=1e-3)
+        assert said.gap_of(0) == pytest.approx(gap, rel=1e-3)
         assert said.verdict == (word,), share
 
 
@@ -369,5 +370,5 @@ def test_a_property_has_the_gap_of_two_outputs() -> None:
     case = Case(network, unit_box(1, features=("a",)), model(2), np.zeros((1, 1), np.float32), [0])
     subject = Property("p", "net", (), (("0", "<=", Fraction(11, 2)),))  # type: ignore[arg-type]
     asserted = Asserted(case.deployed, case.decide, subject)
-    gap = proved_gap(asserted, torch.zeros(1, 1).double(), torch.ones(1, 1).double(), torch.float32)
-    assert gap == pytest.approx(gamma(2) * (4 + 1) * (1 + SHARE), rel=1e-6)
+    gap = greatest_gap(asserted, torch.zeros(1, 1).double(), torch.ones(1, 1).double())
+    assert gap == pytest.approx(gamma(2) * (4 + 1) * (1 + FINER) + EXACT * (4 + 1), rel=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +12,12 @@ import numpy as np
 import torch
 
 from tmlang.audit.outputs import OutputBounds
-from tmlang.backends.asserted import Asserted
 from tmlang.backends.contract import Candidates, Job, Verdicts
-from tmlang.backends.folding import rounding_gap
+from tmlang.backends.gaps import Kind, arithmetic, outward
 from tmlang.backends.polyhedra import Question
-from tmlang.backends.rounding import proved_gap
-from tmlang.meaning.values import Quantity, Symbol
+from tmlang.backends.probing import ascend, inside, probes
+from tmlang.backends.rounding import computed
+from tmlang.meaning.values import Quantity
 
 
 @dataclass
@@ -32,24 +33,37 @@ class Answer:
 
 @dataclass(frozen=True)
 class Gap:
-    """How far the object's arithmetic may be from a proof's. ``margin``: how far from failing what is proved stays."""
+    """How far the object's arithmetic may be from a proof's, unit by unit, how that is known, and why it is not as was
+    asked for."""
 
-    value: float
-    kind: Literal["proved", "assumed"]
+    values: tuple[float, ...]
+    kind: Kind
+    why: str | None = None
 
-    @property
-    def margin(self) -> float:
-        return self.value * (2 if self.kind == "assumed" else 1 + 2**-10)
+    def margin(self, unit: int) -> float:
+        """How far from failing what is proved stays: more than the gap, of a gap of 0 as well."""
+        wider = self.values[unit] * (2 if self.kind == "assumed" else 1 + 2**-10)
+        return max(wider, math.ulp(0.0))
 
 
 def gap_of(job: Job, asked: Question) -> Gap:
     """Of the deployed object, a property's too: as ``rounding:`` says proved, or assumed from its measured size."""
     network, _ = job.oracle.opened()
-    assumed = rounding_gap(network.deployed if isinstance(network, Asserted) else network, asked.folded, job.x)
-    if job.arguments.get("rounding") != Symbol("proved"):
-        return Gap(assumed, "assumed")
-    low, high = (torch.from_numpy(np.ascontiguousarray(side)).double() for side in job.sets.outward_box())
-    return Gap(proved_gap(network, low, high, job.x.dtype), "proved")
+    stated = arithmetic(job, network, asked.folded, lambda: _points(job, asked))
+    if stated.kind != "proved":
+        return Gap((stated.assumed,) * len(job.x), stated.kind, stated.why)
+    found = computed(network, *outward(job), job.x.dtype)
+    rows = [torch.cat([part.matrix for part in parts]) for parts in asked.failing]
+    return Gap(tuple(found.gaps(torch.stack(rows)).amax(dim=1).tolist()), stated.kind)
+
+
+def _points(job: Job, asked: Question) -> torch.Tensor:
+    """Members of every unit's set: its original, corners, draws, and where ascent towards a failure begins and ends."""
+    found = []
+    for i in range(len(job.x)):
+        risen = ascend(job, i, lambda x, i=i: asked.slack(i, asked.folded.scores(x)))  # type: ignore[misc]
+        found.append(inside(job, i, torch.cat([probes(job, i), risen])))
+    return torch.cat(found).to(job.x.dtype)
 
 
 def seconds(job: Job) -> float:
@@ -66,8 +80,10 @@ def verdicts(job: Job, answers: Sequence[Answer], gap: Gap) -> Verdicts:
         if answer.x is not None:
             x[i] = torch.from_numpy(answer.x)
     offered = torch.tensor([a.x is not None for a in answers])
-    proved = torch.tensor([gap.margin if a.word == "certified" else torch.nan for a in answers], dtype=torch.float64)
-    words, messages = tuple(a.word for a in answers), tuple(a.message for a in answers)
+    margins = [gap.margin(i) if a.word == "certified" else torch.nan for i, a in enumerate(answers)]
+    proved = torch.tensor(margins, dtype=torch.float64)
+    words = tuple(a.word for a in answers)
+    messages = tuple("; ".join(filter(None, (a.message, gap.why))) or None for a in answers)
     outputs = tuple(a.outputs for a in answers)
     found = Candidates(x, offered, (None,) * len(answers))
-    return Verdicts(words, proved, gap.value, gap.kind, found, messages, outputs=outputs if any(outputs) else ())
+    return Verdicts(words, proved, gap.values, gap.kind, found, messages, outputs=outputs if any(outputs) else ())

@@ -2,8 +2,8 @@
 
 What is proved is ``score_y > score_j`` by more than the gap for every class ``j`` (for the target alone under a
 targeted goal) on a superset of the threat's set: the outward box of linf sets, the whole ball of l2 and l1 ones.
-Bounds are computed in float64; the gap to the evaluator's arithmetic is *assumed* from its measured size
-(``folding.rounding_gap``), proved (``rounding``), or not stated: then they hold in real arithmetic.
+Bounds are computed in float64; the gap to the evaluator's arithmetic is proved, case by case (``rounding``), *assumed*
+from its measured size (``folding.rounding_gap``), or not stated: then they hold in real arithmetic.
 
 The library is not believed: its operations are held to those that were tested (``lirpa_graph``), its forward pass is
 compared with the object's, its fast mode (in which ``lirpa_windows`` bounds the second convolution) with its slow one,
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -26,7 +27,8 @@ from torch import nn
 from tmlang.audit.outputs import OutputBounds
 from tmlang.backends import lirpa_shims
 from tmlang.backends.contract import BackendRefusal, Job, Verdicts
-from tmlang.backends.folding import Folded, fold, rounding_gap
+from tmlang.backends.folding import Folded, fold
+from tmlang.backends.gaps import Arithmetic, arithmetic, outward
 from tmlang.backends.library import isolated
 from tmlang.backends.lirpa_graph import (
     UNITS,
@@ -36,17 +38,21 @@ from tmlang.backends.lirpa_graph import (
     evenly,
     in_matrices,
     patches_are_tested,
+    seen,
 )
 from tmlang.backends.lirpa_windows import pair_of
-from tmlang.backends.rounding import proved_gap
+from tmlang.backends.rounding import Ball as WholeBall
+from tmlang.backends.rounding import Known, computed
 from tmlang.base.exact import round_up
 from tmlang.meaning.threats import Ball
-from tmlang.meaning.values import Symbol
 
 if TYPE_CHECKING:
     from tmlang.plan.capability import Method
 
 Tensor = torch.Tensor
+
+TOGETHER = 64
+"""Units whose gaps are proved together."""
 
 AT_ONCE = 256
 """Points that bounds are compared at in one pass, where a batch is smaller: for small networks a pass is its calls."""
@@ -100,6 +106,23 @@ def _plain(problem: Problem, bounded: Any, method: str, units: Tensor) -> Tensor
     return problem.bounds(bounded, method, units)
 
 
+@dataclass
+class Found:
+    """What a propagation gives: ``lower`` (n, M), NaN where the deadline came first, and of the units before it what
+    was known in front of each ReLU, if that can be told."""
+
+    lower: Tensor
+    known: list[Known] | None
+
+    @property
+    def done(self) -> Tensor:
+        return ~self.lower.isnan().any(dim=1)
+
+
+Gaps = Callable[[Found], Tensor]
+"""(N, M): how far the object may be below each of the bounds, NaN where there is none."""
+
+
 class LinearBounds:
     """CROWN, CROWN-IBP, IBP and the forward ones: the manifest's ``symbol`` is the library's word for the method."""
 
@@ -112,23 +135,30 @@ class LinearBounds:
             folded = fold(network, decide, job.sets.space, job.x)
             _answers_always(job, folded)
             problem = _problem(job, folded)
-            gap, kind, seen = _gap(job, problem, network)
+            stated = arithmetic(job, network, folded, lambda: _members(job, problem))
+            gaps = partial(_gaps, job, problem, network, stated)
             with lirpa_shims.in_double():
-                lower = self.lower(problem, job, gap)
-            done = ~lower.isnan().any(dim=1)
-            reached = _plausible(job, problem, network, lower, seen, done)
-        worst = torch.where(done, lower[:, : problem.differences].amin(dim=1), math.nan)
+                found = self.lower(problem, job, gaps)
+            off, done = gaps(found), found.done
+            reached = _plausible(job, problem, network, found, off + (stated.assumed if stated.kind == "none" else 0))
+        own = slice(problem.differences)
+        worst = torch.where(done, found.lower[:, own].amin(dim=1), math.nan)
+        gap = _of_the_worst(worst, (found.lower - off)[:, own]) if stated.kind == "proved" else off[:, 0]
         words = [
-            "timeout" if not d else "certified" if w > gap else "unknown" for d, w in zip(done, worst, strict=True)
+            "timeout" if not d else "certified" if w > g else "unknown"
+            for d, w, g in zip(done, worst, gap, strict=True)
         ]
-        outputs = _outputs(job, problem, lower, reached) if job.arguments.get("outputs") else ()
-        told = (None,) * len(words)
-        stated = None if kind == "none" else gap
-        return Verdicts(tuple(words), worst, stated, kind, messages=told, outputs=outputs)  # type: ignore[arg-type]
+        # What a bound of an output misses beyond the gap that the row states is taken off it.
+        shown = torch.where(done[:, None], found.lower - (off - gap[:, None]).clamp(min=0), math.nan)
+        outputs = _outputs(job, problem, shown, reached) if job.arguments.get("outputs") else ()
+        each = tuple(g if d else None for d, g in zip(done, gap.tolist(), strict=True))
+        told = (stated.why,) * len(words)
+        value = None if stated.kind == "none" else each
+        return Verdicts(tuple(words), worst, value, stated.kind, messages=told, outputs=outputs)  # type: ignore[arg-type]
 
-    def lower(self, problem: Problem, job: Job, gap: float) -> Tensor:
-        """(N, M) lower bounds, NaN where the deadline came first. What exceeds ``gap`` is certified."""
-        del gap
+    def lower(self, problem: Problem, job: Job, gaps: Gaps) -> Found:
+        """What exceeds its gap is certified."""
+        del gaps
         return propagated(problem, torch.arange(len(problem.x)), self.row.symbol, job.deadline)
 
 
@@ -139,13 +169,14 @@ def propagated(
     deadline: float | None,
     bound: Bound = _plain,
     memory: int = 1,
-) -> Tensor:
-    """(len(units), M) lower bounds by a method of the library, NaN where the deadline came first. ``memory``: how many
-    times what the coefficients of one layer's bounds take is kept."""
+) -> Found:
+    """Lower bounds of ``units`` by a method of the library. ``memory``: how many times what the coefficients of one
+    layer's bounds take is kept."""
     lower = torch.full((len(units), problem.rows.shape[1]), math.nan, dtype=torch.float64)
     if not len(units):
-        return lower
+        return Found(lower, None)
     bounded, step = _bounded(problem, units, method, bound, memory)
+    parts: list[list[Known] | None] = []
     for start in range(0, len(units), step):
         if deadline is not None and time.monotonic() > deadline:
             break
@@ -153,7 +184,11 @@ def propagated(
         filled = units[torch.arange(start, start + step).clamp(max=len(units) - 1)]
         kept = min(step, len(units) - start)
         lower[start : start + kept] = bound(problem, bounded, method, filled)[:kept]
-    return lower
+        parts.append(seen(bounded, problem.x[filled], kept))
+    whole = [part for part in parts if part is not None]
+    if len(whole) < len(parts) or not whole:
+        return Found(lower, None)
+    return Found(lower, [Known(*map(torch.cat, zip(*relu, strict=True))) for relu in zip(*whole, strict=True)])
 
 
 def _bounded(problem: Problem, units: Tensor, method: str, bound: Bound, memory: int) -> tuple[Any, int]:
@@ -191,16 +226,27 @@ def _agree(problem: Problem, bounded: Any, method: str, bound: Bound, units: Ten
     return torch.allclose(slow, fast, rtol=1e-9, atol=1e-9)
 
 
-def _gap(job: Job, problem: Problem, network: nn.Module) -> tuple[float, Literal["proved", "assumed", "none"], float]:
-    """What margins must exceed, how that is known (``rounding:``), and by what a computed margin may miss its bound."""
-    assumed = rounding_gap(network, problem.folded, job.x)
-    asked = job.arguments.get("rounding")
-    if asked == Symbol("none"):
-        return 0.0, "none", assumed
-    if asked == Symbol("proved"):
-        proved = proved_gap(network, problem.low, problem.high, job.x.dtype)
-        return proved, "proved", proved
-    return assumed, "assumed", assumed
+def _gaps(job: Job, problem: Problem, network: nn.Module, stated: Arithmetic, found: Found) -> Tensor:
+    """:data:`Gaps`."""
+    off = torch.full_like(found.lower, math.nan)
+    if stated.kind != "proved":
+        off[found.done] = stated.assumed if stated.kind == "assumed" else 0.0
+        return off
+    for at in found.done.nonzero()[:, 0].split(TOGETHER):  # type: ignore[no-untyped-call]
+        known = None if found.known is None else (problem.x[at], [Known(*(z[at] for z in k)) for k in found.known])
+        ball = None if problem.ball is None else WholeBall(problem.x[at], *problem.ball)
+        own = computed(network, problem.low[at], problem.high[at], job.x.dtype, known=known, ball=ball)
+        off[at] = own.below(problem.rows[at], found.lower[at])
+    return off
+
+
+def _of_the_worst(worst: Tensor, computed: Tensor) -> Tensor:
+    """(N,): how far the least of the object's differences, which are at least ``computed`` (N, M), may be below
+    ``worst`` (N,). Rounded up, but where that would take away a positive rest."""
+    least = computed.amin(dim=1)
+    gap = worst - least
+    up = torch.nextafter(gap, torch.full_like(gap, math.inf))
+    return torch.where((least > 0) & (up >= worst), gap, up)
 
 
 def _answers_always(job: Job, folded: Folded) -> None:
@@ -214,7 +260,7 @@ def _answers_always(job: Job, folded: Folded) -> None:
 
 def _problem(job: Job, folded: Folded) -> Problem:
     """The box or ball, and ``e_y - e_j`` for all ``j != y`` or for the target."""
-    low, high = (torch.from_numpy(np.ascontiguousarray(side)).double() for side in job.sets.outward_box())
+    low, high = outward(job)
     classes = len(folded.offset)
     unit = torch.eye(classes, dtype=torch.float64)
     if job.target is not None:
@@ -256,12 +302,13 @@ def _apart(job: Job) -> np.ndarray:
     return found
 
 
-def _plausible(job: Job, problem: Problem, network: nn.Module, lower: Tensor, gap: float, done: Tensor) -> Tensor:
+def _plausible(job: Job, problem: Problem, network: nn.Module, found: Found, off: Tensor) -> Tensor:
     """(N, M) the least value of every row at the points of the set that were looked at, infinite without one.
 
     Raises :class:`BackendRefusal` when a bound is contradicted at a point: in real arithmetic (float64, to its own
-    rounding), or in the object's by more than the gap. A bound that did not widen with the set is contradicted as well.
+    rounding), or in the object's by more than ``off``. A bound that did not widen with the set is contradicted as well.
     """
+    lower, done = found.lower, found.done
     rounding = 1e-9 * (1 + lower.abs())
     least = torch.full_like(lower, math.inf)
     points, n = torch.cat(_points(job, problem)), len(lower)
@@ -271,7 +318,7 @@ def _plausible(job: Job, problem: Problem, network: nn.Module, lower: Tensor, ga
         inside = torch.from_numpy(np.ascontiguousarray(moved.x))
         real = problem.margins(problem.folded.scores(inside), units)
         computed = problem.margins(network(inside)[:, : len(problem.folded.offset)], units)
-        below = (real < (lower - rounding)[units]) | (computed < lower[units] - gap)
+        below = (real < (lower - rounding)[units]) | (computed < (lower - off)[units])
         if bool((below & done[units, None]).any()):
             raise BackendRefusal("auto-LiRPA's bound is contradicted by a point of the set")
         reached = torch.where(torch.from_numpy(moved.inside)[:, None], real, math.inf)
@@ -292,6 +339,13 @@ def _outputs(job: Job, problem: Problem, lower: Tensor, least: Tensor) -> tuple[
         told = OutputBounds(low, least_seen, most_seen, high, margins if job.target is None else None)
         found.append(told if bool(own.isfinite().all()) else None)
     return tuple(found)
+
+
+def _members(job: Job, problem: Problem) -> Tensor:
+    """(m, *shape): the same points, those that are members of their sets."""
+    points = torch.cat(_points(job, problem))
+    moved = job.sets.rows(np.arange(len(points)) % len(job.x)).project(points.numpy().astype(job.sets.originals.dtype))
+    return torch.from_numpy(np.ascontiguousarray(moved.x[moved.inside]))
 
 
 def _points(job: Job, problem: Problem) -> list[Tensor]:

@@ -126,7 +126,8 @@ class Verdicts:
     """Per unit: ``certified``, ``unknown``, ``broken`` (with a candidate row), ``error`` or ``timeout``.
 
     ``margin``: the proved lower bound of the worst margin in real arithmetic (NaN where none). ``gap``: the bound on
-    the difference to the evaluator's arithmetic that ``margin`` must exceed, or ``None`` when nothing is claimed.
+    the difference to the evaluator's arithmetic that ``margin`` must exceed, or ``None`` when nothing is claimed: one
+    for all units, or one for each.
     ``gap_kind``: ``proved``, ``assumed`` or ``none``. ``certified`` here is the backend's claim; the runner withdraws
     it when a valid witness contradicts it. ``sizes``: |S| for an enumeration, else empty. ``trials``: what a
     probabilistic certificate rests on, else empty. ``outputs``: proved bounds of every output, where the
@@ -135,13 +136,16 @@ class Verdicts:
 
     verdict: tuple[Literal["certified", "broken", "unknown", "error", "timeout"], ...]
     margin: torch.Tensor
-    gap: float | None
+    gap: float | tuple[float | None, ...] | None
     gap_kind: Literal["proved", "assumed", "none"]
     candidates: Candidates | None = None
     messages: tuple[str | None, ...] = ()
     sizes: tuple[int, ...] = ()
     trials: tuple[Trial | None, ...] = ()
     outputs: tuple[OutputBounds | None, ...] = ()
+
+    def gap_of(self, unit: int) -> float | None:
+        return self.gap[unit] if isinstance(self.gap, tuple) else self.gap
 
 
 class Search(Protocol):

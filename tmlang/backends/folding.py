@@ -8,6 +8,7 @@ is in float64: the difference to the object's own arithmetic is the gap that a c
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -77,20 +78,30 @@ SAFETY = 16
 """How many times the measured difference to the evaluator's arithmetic the gap is."""
 
 
-def rounding_gap(network: nn.Module, folded: Folded, x: Tensor) -> float:
+def rounding_gap(network: nn.Module, folded: Folded, x: Tensor, further: Tensor | None = None) -> float:
     """The assumed difference of a margin between real arithmetic and the evaluator's: for each of its two scores
-    :data:`SAFETY` times the greatest difference measured at the inputs ``x`` (n, *shape), and no less than so many
-    units in the last place of the greatest score.
+    :data:`SAFETY` times the greatest difference measured at the originals ``x`` (n, *shape) and at ``further`` inputs,
+    and no less than so many units in the last place of the greatest score.
 
     Raises :class:`BackendRefusal` when the folded object is not the deployed one.
     """
-    deployed = network(x)[:, : len(folded.offset)]
-    real = folded.scores(x)
-    greatest = float(real.abs().max())
-    measured = float((deployed.double() - real).abs().max())
+    measured, greatest = _difference(network, folded, x)
     if not measured <= 1e-3 * (1 + greatest):
         raise BackendRefusal(f"the folded object differs from the deployed one by {measured:.3g} at an original")
-    return 2 * SAFETY * max(measured, torch.finfo(deployed.dtype).eps * greatest)
+    further = x[:0] if further is None else further
+    for at in range(0, len(further), len(x)):
+        some = _difference(network, folded, further[at : at + len(x)])
+        measured, greatest = max(measured, some[0]), max(greatest, some[1])
+    if not math.isfinite(measured):
+        raise BackendRefusal("the object is not finite at an input of a set, as it is in real arithmetic")
+    return 2 * SAFETY * max(measured, torch.finfo(network(x[:1]).dtype).eps * greatest)
+
+
+def _difference(network: nn.Module, folded: Folded, x: Tensor) -> tuple[float, float]:
+    """The greatest difference of a score at ``x``, infinite where one is no number, and the greatest score."""
+    real = folded.scores(x)
+    off = (network(x)[:, : len(folded.offset)].double() - real).abs().nan_to_num(nan=math.inf)
+    return float(off.max()), float(real.abs().max())
 
 
 def _stripped(network: nn.Module) -> nn.Module:

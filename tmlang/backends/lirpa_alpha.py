@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from tmlang.backends import lirpa_shims
-from tmlang.backends.auto_lirpa import LinearBounds, Problem, propagated
+from tmlang.backends.auto_lirpa import Found, Gaps, LinearBounds, Problem, propagated
 from tmlang.backends.contract import Job
 from tmlang.meaning.values import Symbol
 
@@ -27,14 +27,14 @@ MEMORY = 16
 class OptimizedBounds(LinearBounds):
     """``auto_lirpa.alpha_crown``."""
 
-    def lower(self, problem: Problem, job: Job, gap: float) -> Tensor:
-        """(N, M) lower bounds. What CROWN certifies keeps its bounds; of the rest, what the deadline left is NaN."""
+    def lower(self, problem: Problem, job: Job, gaps: Gaps) -> Found:
+        """What CROWN certifies keeps its bounds; of the rest, what the deadline left is NaN."""
         # Under the method's own name, so that what is not trusted is refused whatever CROWN certifies.
-        lower = propagated(problem, torch.arange(len(problem.x)), self.row.symbol, job.deadline, _crown)
-        open_ = (~(lower[:, : problem.differences].amin(dim=1) > gap)).nonzero()[:, 0]
+        found = propagated(problem, torch.arange(len(problem.x)), self.row.symbol, job.deadline, _crown)
+        open_ = (~(found.lower > gaps(found))[:, : problem.differences].all(dim=1)).nonzero()[:, 0]
         bound = partial(_optimized, arguments=job.arguments)
-        lower[open_] = propagated(problem, open_, self.row.symbol, job.deadline, bound, MEMORY)
-        return lower
+        found.lower[open_] = propagated(problem, open_, self.row.symbol, job.deadline, bound, MEMORY).lower
+        return found
 
 
 def _crown(problem: Problem, bounded: Any, method: str, units: Tensor) -> Tensor:

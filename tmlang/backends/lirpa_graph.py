@@ -17,6 +17,7 @@ from torch import nn
 from tmlang.backends import lirpa_shims
 from tmlang.backends.contract import BackendRefusal
 from tmlang.backends.lirpa_windows import Pair
+from tmlang.backends.rounding import Known
 
 Tensor = torch.Tensor
 
@@ -132,6 +133,18 @@ def at_once(body: nn.Module, x: Tensor, n: int) -> int:
         for hook in hooks:
             hook.remove()
     return evenly(n, MEMORY // max(sizes) ** 2)
+
+
+def seen(bounded: Any, x: Tensor, n: int) -> list[Known] | None:
+    """What it knows in front of each ReLU of the first ``n`` units of its batch ``x``, in the order of the network;
+    ``None`` where it keeps no bounds of one."""
+    before = [node.inputs[0] for node in bounded._modules.values() if type(node).__name__ == "BoundRelu"]
+    ends: list[Any] = [(getattr(node, "lower", None), getattr(node, "upper", None)) for node in before]
+    if not all(isinstance(end, Tensor) and len(end) == len(x) for pair in ends for end in pair):
+        return None
+    bounded(x, clear_forward_only=True)
+    kept = ((bounded.get_forward_value(node), *pair) for node, pair in zip(before, ends, strict=True))
+    return [Known(*(z[:n].detach().clone() for z in own)) for own in kept]
 
 
 def beyond(bounded: Any, pair: Pair, rows: int, n: int) -> int:

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from tmlang.audit.outputs import OutputBounds
-from tmlang.backends.answers import Answer, gap_of, seconds, verdicts
+from tmlang.backends.answers import Answer, Gap, gap_of, seconds, verdicts
 from tmlang.backends.asserted import Asserted
 from tmlang.backends.contract import BackendRefusal, Job, Verdicts
 from tmlang.backends.library import isolated
@@ -62,20 +62,20 @@ class Query:
                 path = Path(folder) / "network.onnx"
                 operations, scale = export(asked.folded.body, job.x[:1].double(), path)
                 with Marabou(path, int(job.arguments["memory"])) as solver:
-                    run = _Run(job, asked, solver, gap.margin, scale, smooth=bool(operations & SMOOTH))
+                    run = _Run(job, asked, solver, gap, scale, smooth=bool(operations & SMOOTH))
                     answers = [run.answer(i) for i in range(len(job.x))]
         return verdicts(job, answers, gap)
 
 
 @dataclass
 class _Run:
-    """One batch. ``margin``: how much wider than F the first question is, more than the gap. ``scale`` (size,): the
+    """One batch. The first question is wider than F by more than ``gap``. ``scale`` (size,): the
     solver's units. ``smooth``: there are operations on which the solver was wrong, so it may refute and never prove."""
 
     job: Job
     asked: Question
     solver: Marabou
-    margin: float
+    gap: Gap
     scale: Tensor
     smooth: bool
     checked: bool = field(default=False)
@@ -134,7 +134,7 @@ class _Run:
             if left <= 0:
                 return None
             part = Polyhedron(sign * row[None], torch.tensor([-level], dtype=torch.float64))
-            answer = self.solver.ask(self._request(i, part, self.margin, left), left)
+            answer = self.solver.ask(self._request(i, part, self.gap.margin(i), left), left)
             if answer.get("code") == "sat":
                 return self._inside(i, answer["x"])[0]
             return False if answer.get("code") == "unsat" else None
@@ -190,7 +190,7 @@ class _Run:
     def _part(self, i: int, part: Polyhedron, end: float) -> Answer:
         """One polyhedron: the wider question, then (where its point is no failure) the narrower one."""
         offered: np.ndarray | None = None
-        margins = (-CLEARLY,) if self.smooth else (self.margin, -CLEARLY)
+        margins = (-CLEARLY,) if self.smooth else (self.gap.margin(i), -CLEARLY)
         for margin in margins:
             left = end - time.monotonic()
             if left <= 0:

@@ -1,96 +1,121 @@
-"""How far the object's float32 arithmetic can be from real arithmetic, anywhere in a box: a proved forward error bound.
+"""How far the object's float32 arithmetic can be from real arithmetic, anywhere in a set: proved, case by case.
 
-The object is traced down to torch's own operations (ATen), whatever it was written in, and every value is enclosed
-together with the error of its computed version (Higham: Accuracy and stability of numerical algorithms, 2nd ed. (2002),
-sections 3.1 and 2.2): an inner product of ``n`` terms computed with unit roundoff ``u`` is off by at most
-``gamma_n = n u / (1 - n u)`` times the inner product of the absolute values, in whatever order it is summed, fused or
-not; what underflows adds at most the smallest normal number for each product. This holds for kernels that multiply and
-add, as torch's on a CPU do for one input at a time; it would not for fast transforms (Winograd).
+**The perturbed network.** Every layer that the object computes is a layer of real arithmetic on what was computed
+before it, and a rounding: ``z_k = W_k a_(k-1) + b_k + e_k`` with ``a = max(0, z)``. ``enclosing`` bounds ``|e_k|`` by
+``gamma_n (|W_k| m_(k-1) + |b_k|)`` and what underflows (Higham 2002, section 3.1), ``m_(k-1)`` being a bound of the
+absolute values that the layer is given. So the object on an input is one network of a family, that of all ``e`` within
+these bounds; the network of real arithmetic is another one, ``e = 0``. What is proved of the family holds for both.
+
+**Two bounds** of a row of scores ``c``, both of which go backwards through the network:
+
+1. *Drift*, the difference between the two. Behind a ReLU it is what it was in front times a share in [0, 1], which is
+   1 where both values are positive, 0 where neither is, and else unknown. So coefficients are intervals, and every
+   ``e_k`` enters with the greatest of its absolute values. It holds whatever the scores themselves were bounded by.
+2. *Lowering*, CROWN (Zhang et al.: Efficient neural network robustness certification with general activation functions,
+   NeurIPS 2018, section 3) of the family: with coefficients ``A_k`` behind layer ``k`` the least value of the row is at
+   least that of ``e = 0`` less the sum of ``|A_k| |e_k|``. The lines that bound a ReLU are drawn over bounds of ``z_k``
+   that hold for the whole family: those of real arithmetic, widened by the forward error, or those that the same pass
+   gives for ``z_k``. It is tighter where layers are many, since no coefficient becomes an interval.
+
+**What the bounds are computed in**, float64, rounds as well, and so do the bounds of a verifier: each of their
+operations 2^29 times finer than the object's, with the same absolute values of weights on the way. The forward error
+times :data:`FINER` covers 2^11 such operations for each of the object's, and a share of the values themselves covers
+what is computed where the object computes nothing.
+
+Networks or parts that are no chain of affine maps and ReLUs (tanh, the greatest of a window) enter by their enclosures.
 """
 
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.nn import functional
 
 from tmlang.backends.asserted import Asserted
 from tmlang.backends.contract import BackendRefusal
 from tmlang.backends.deployed import Deployed
+from tmlang.backends.enclosing import Enclosed, Enclosing, Made, Map, aten
+from tmlang.meaning.arithmetic import unexamined
 
 Tensor = torch.Tensor
-aten = torch.ops.aten
 
-ROUNDOFF = 2.0**-24
-"""Of float32, rounding to nearest."""
-UNDERFLOW = 2.0**-126
-"""What one operation is off by where it underflows, numbers below the normal ones flushed to zero or not."""
-SLACK = 2.0**-40
-"""Share by which enclosures are widened for their own rounding in float64, at least."""
-SHARE = 2.0**-7
-"""Share that is added for the rounding of the bounds themselves, each of whose operations is 2^29 times finer."""
-FUNCTION = 6
-"""Roundoffs in a tanh or a sigmoid, 3 units in the last place. The libraries that torch calls state at most 1 for tanh
-and exp (SLEEF's ``u10`` functions, MKL in its mode of high accuracy), and a sigmoid adds and divides once; libm's tanhf
-is within 2.2 (Zimmermann: Accuracy of mathematical functions (2021), by exhaustion). That this torch stays below on all
-float32 numbers is what ``tests/property/test_library_functions.py`` shows every night."""
+FINER = 2.0**-18
+"""Share of a forward error that covers the rounding of bounds in float64."""
+EXACT = 2.0**-44
+"""Share of values that covers the rounding of bounds where the object does not round."""
+WIDTH = 512
+"""Values of a layer that are bounded by a pass of their own at most."""
+NARROWER = 2.0**-8
+"""Share of the widths of what a ReLU bends that the forward error must reach before known bounds are found anew."""
+NUMBERS = 1 << 22
+"""Coefficients that are carried together."""
 
 
-def gamma(n: int) -> float:
-    """The constant of an inner product of ``n`` terms (Higham, section 3.1)."""
-    return n * ROUNDOFF / (1 - n * ROUNDOFF)
+class Known(NamedTuple):
+    """What a verifier knows of the values in front of a ReLU: at some inputs, and bounds in real arithmetic over their
+    sets. Each (n, *shape), float64."""
+
+    at: Tensor
+    low: Tensor
+    high: Tensor
+
+
+class Ball(NamedTuple):
+    """The inputs at most ``radius`` away from ``centre`` (n, *shape) in the norm ``order``, 1 or 2."""
+
+    centre: Tensor
+    order: float
+    radius: float
 
 
 @dataclass(frozen=True)
-class Enclosed:
-    """Exact values within ``[low, high]``, the computed ones at most ``error`` away: each (n, *shape), float64."""
+class Computed:
+    """The object over the sets of some units."""
 
-    low: Tensor
-    high: Tensor
-    error: Tensor
+    scores: Enclosed
+    ball: Ball | None
 
-    @property
-    def reach(self) -> Tensor:
-        """Bound of the absolute values that are computed with."""
-        return torch.maximum(self.low.abs(), self.high.abs()) + self.error
+    def gaps(self, rows: Tensor) -> Tensor:
+        """(n, M): what computed combinations ``rows`` (n, M, K) of scores may differ from the real ones by."""
+        own = self._own(rows)
+        return (_drift(self.scores, own) + _cover(self.scores, own)).T
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> Enclosed:
-        """Under a map that rounds nothing, grows with its argument and moves no further than that: reshaping, ReLU,
-        the greatest of a window."""
-        return Enclosed(change(self.low), change(self.high), change(self.error))
+    def below(self, rows: Tensor, lower: Tensor) -> Tensor:
+        """(n, M): how far computed combinations may be below ``lower`` (n, M), which bounds the real ones."""
+        own = self._own(rows)
+        real, fall = _lowered(self.scores, own, self.ball)
+        fallen = (fall + _cover(self.scores, own)).T
+        return torch.minimum(self.gaps(rows), torch.maximum(fallen, lower - real.T + fallen))
 
-    def linear(self, signed: Callable[[Tensor], Tensor], absolute: Callable[[Tensor], Tensor], terms: int) -> Enclosed:
-        """Under an affine map. ``absolute``: its linear part with absolute weights; ``terms``: roundings on the way."""
-        constant = signed(torch.zeros_like(self.low)).abs()
-        middle, half = signed((self.low + self.high) / 2), absolute((self.high - self.low) / 2)
-        size = absolute(self.reach) + constant
-        error = absolute(self.error) + gamma(terms) * size + terms * UNDERFLOW
-        slack = max(SLACK, terms * 2.0**-50) * size
-        return Enclosed(middle - half - slack, middle + half + slack, error)
-
-    def plus(self, other: Enclosed) -> Enclosed:
-        found = Enclosed(self.low + other.low, self.high + other.high, self.error + other.error)
-        return found.off_by(gamma(1) * found.reach)
-
-    def off_by(self, more: Tensor | float) -> Enclosed:
-        return Enclosed(self.low, self.high, self.error + more)
-
-    def grown(self, change: Callable[[Tensor], Tensor], steepest: float = 1.0) -> Enclosed:
-        """Under a function that grows, and nowhere faster than ``steepest``; its own rounding apart."""
-        low, high = change(self.low), change(self.high)
-        return Enclosed(low - SLACK * low.abs(), high + SLACK * high.abs(), steepest * self.error)
+    def _own(self, rows: Tensor) -> Tensor:
+        """(M, n, width), zero for what stands behind the classes: heads that no decision compares."""
+        full = torch.zeros(*rows.shape[:2], self.scores.low.shape[1], dtype=torch.float64)
+        full[:, :, : rows.shape[2]] = rows
+        return full.transpose(0, 1)
 
 
-def proved_gap(network: nn.Module, low: Tensor, high: Tensor, dtype: torch.dtype) -> float:
-    """What a computed difference of two scores (of two outputs, for a property) may be off by for inputs in
-    ``[low, high]``, each (n, *shape) float64, that are given in ``dtype`` and asked about one at a time.
+def supposed() -> str | None:
+    """Why what every bound supposes (``meaning.arithmetic.SUPPOSED``) was not examined here, if so."""
+    precision = torch.get_float32_matmul_precision()
+    return unexamined(torch.__version__, torch.backends.cpu.get_cpu_capability(), precision)
+
+
+def computed(
+    network: nn.Module,
+    low: Tensor,
+    high: Tensor,
+    dtype: torch.dtype,
+    *,
+    known: tuple[Tensor, Sequence[Known]] | None = None,
+    ball: Ball | None = None,
+) -> Computed:
+    """``network`` for inputs in ``[low, high]``, each (n, *shape) float64, that are given in ``dtype`` and asked about
+    one at a time. ``known``: some of these inputs (n, *shape), and what is known in front of each ReLU.
 
     Raises :class:`BackendRefusal` for what is not enclosed.
     """
@@ -104,240 +129,212 @@ def proved_gap(network: nn.Module, low: Tensor, high: Tensor, dtype: torch.dtype
     except Exception as error:
         raise BackendRefusal(f"rounding is bounded for networks that can be traced: {error}") from error
     traced.graph.eliminate_dead_code()  # statistics of normalizations, places of greatest values
-    enclosing = _Enclosing(traced)
-    enclosing.extra_traceback = False  # a refusal keeps its words
-    found = enclosing.run(Enclosed(low.clone(), high.clone(), torch.zeros_like(low)))
+    bends = _Bends(None if known is None else _agreeing(traced, known[0].to(dtype), known[1]), ball)
+    none = torch.zeros_like(low)
+    found = Enclosing(traced, bends).run(Enclosed(low, high, none, none, low, high, Made(given=True)))
     if not isinstance(found, Enclosed):
         raise BackendRefusal("rounding is bounded for outputs that hang on the input")
-    # Columns behind the classes are heads that no difference is taken of.
-    errors = found.error[:, : len(deployed.lift.classes)]
-    return float(errors.topk(2, dim=1).values.sum(dim=1).max()) * (1 + SHARE)
+    return Computed(found, ball)
 
 
-class _Enclosing(fx.Interpreter):
-    """Runs a graph of ATen operations on enclosures; what hangs on no input stays the tensor that it is."""
+class _Bends:
+    """Bounds what goes into one ReLU after the other."""
 
-    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        if target is operator.getitem:
-            return args[0][args[1]]
-        operation = target.overloadpacket
-        enclosed = [a for a in _flat(args) if isinstance(a, Enclosed)]
-        if not enclosed:
-            return _constant(target, args, kwargs)
-        if operation in _UNROUNDED:
-            return enclosed[0].each(lambda z: target(z, *args[1:], **kwargs))
-        if operation not in _OPERATIONS:
-            raise _unbounded(target)
-        try:
-            found = _OPERATIONS[operation](*args, **kwargs)
-        except (TypeError, AttributeError) as unknown:  # arguments in a place or of a kind that is not expected
-            raise _unbounded(target) from unknown
-        reach = (found[0] if isinstance(found, tuple) else found).reach
-        if not bool((reach <= torch.finfo(torch.float32).max).all()):
-            raise BackendRefusal(f"`{_name(target)}` may overflow in this box")
-        return found
+    def __init__(self, known: Sequence[tuple[Known, Tensor]] | None, ball: Ball | None) -> None:
+        self.known, self.ball, self.count = known, ball, 0
+
+    def __call__(self, z: Enclosed) -> Enclosed:
+        k, self.count = self.count, self.count + 1
+        wide = torch.ones(len(z.low), dtype=torch.bool)
+        if self.known is not None:
+            known, computed = self.known[k]
+            spare = FINER * z.error + EXACT * z.reach
+            if bool(((computed - known.at).abs() <= z.error + spare).all()):
+                low, high = (side.reshape(z.low.shape) for side in (known.low, known.high))
+                z = _within(z, low - spare, high + spare, z.error)
+                wide = _sum(z.error, z.bent) > NARROWER * _sum(z.high - z.low, z.bent)
+        if k == 0 or z.low[0].numel() > WIDTH or not bool(wide.any()):
+            return z  # one affine map of a box is bounded as well as it can be
+        return _bounded_anew(z, wide, self.ball)
 
 
-def _flat(args: Any) -> list[Any]:
-    return [a for arg in args for a in (arg if isinstance(arg, (list, tuple)) else [arg])]
-
-
-def _name(target: Any) -> str:
-    return str(target.overloadpacket.__name__)
-
-
-def _unbounded(target: Any) -> BackendRefusal:
-    return BackendRefusal(f"rounding in `{_name(target)}` is not bounded")
-
-
-_UNROUNDED = {
-    aten.view, aten._unsafe_view, aten.permute, aten.t, aten.transpose, aten.squeeze, aten.unsqueeze, aten.expand,
-    aten.slice, aten.select, aten.index_select, aten.flip, aten.clone, aten.alias, aten.detach, aten.relu, aten.amax,
-    aten.zeros_like,
-}  # fmt: skip
-"""They choose among the numbers that they are given, and zero."""
-
-
-def _constant(target: Any, args: Any, kwargs: Any) -> Any:
-    """Of numbers of the network alone: reordered, or whole."""
-    found = target(*args, **kwargs)
-    whole = isinstance(found, Tensor) and not found.is_floating_point()
-    if target.overloadpacket not in _UNROUNDED | {aten.lift_fresh_copy, aten.zeros, aten.ones} and not whole:
-        raise _unbounded(target)
-    return found
-
-
-def _operand(value: Enclosed | Tensor | float) -> Enclosed:
-    """What is added: a value, or a number. (A threshold that no float is stands here as its neighbour in float32, with
-    which it compares alike, and in proofs as the one in float64: that is the slack.)"""
-    if isinstance(value, Enclosed):
-        return value
-    exact, used = _number(value)
-    return Enclosed(exact, exact, (exact - used).abs() + SLACK * exact.abs())
-
-
-def _number(value: Tensor | float) -> tuple[Tensor, Tensor]:
-    """(what is meant, what is computed with), float64: a number in code is no float32 before it is used."""
-    if isinstance(value, Tensor):
-        return value.double(), value.double()
-    return torch.tensor(value, dtype=torch.float64), torch.tensor(value, dtype=torch.float32).double()
-
-
-def _plus(a: Any, b: Any, alpha: int = 1) -> Enclosed:
-    if alpha != 1:
-        raise TypeError
-    return _operand(a).plus(_operand(b))
-
-
-def _minus(a: Any, b: Any, alpha: int = 1) -> Enclosed:
-    return _plus(a, _negated(_operand(b)), alpha)
-
-
-def _negated(value: Enclosed) -> Enclosed:
-    return Enclosed(-value.high, -value.low, value.error)
-
-
-def _times(a: Any, b: Any) -> Enclosed:
-    value, number = (a, b) if isinstance(a, Enclosed) else (b, a)
-    return _scaled(value, *_number(number))
-
-
-def _divided(value: Enclosed, number: Any) -> Enclosed:
-    exact, used = _number(number)
-    return _scaled(value, 1 / exact, 1 / used)
-
-
-def _scaled(value: Enclosed, exact: Tensor, used: Tensor) -> Enclosed:
-    """Times a number, which is computed with as another. Two roundings: a kernel may divide first."""
-    size, off = torch.maximum(exact.abs(), used.abs()), (exact - used).abs()
-    return value.linear(lambda z: z * exact, lambda z: z * size, 2).off_by(off * value.reach)
-
-
-def _equal(value: Enclosed, numbers: Tensor) -> Enclosed:
-    """1 where a value equals a number, else 0: of values that are exact, as categories are."""
-    if bool(value.error.any()):
-        raise TypeError
-    within = (value.low <= numbers) & (numbers <= value.high)
-    found = within & (value.low == value.high)
-    return Enclosed(found.double(), within.double(), torch.zeros_like(found, dtype=torch.float64))
-
-
-def _leaky(value: Enclosed, slope: float = 0.01) -> Enclosed:
-    exact, used = _number(slope)
-    if not 0 <= exact <= 1:
-        raise TypeError
-    off = gamma(1) * used + (exact - used).abs()
-    return value.grown(lambda z: torch.maximum(z, z * exact)).off_by(off * value.reach + UNDERFLOW)
-
-
-def _smooth(function: Callable[[Tensor], Tensor], steepest: float) -> Callable[[Enclosed], Enclosed]:
-    """A function of a library that grows, and nowhere faster than ``steepest``."""
-
-    def apply(value: Enclosed) -> Enclosed:
-        moved = value.grown(function, steepest)
-        return moved.off_by(gamma(FUNCTION) * moved.reach + UNDERFLOW)
-
-    return apply
-
-
-def _matrix(value: Enclosed, matrix: Tensor, bias: Tensor | None = None) -> Enclosed:
-    weight, shift = matrix.double(), 0 if bias is None else bias.double()
-    return value.linear(lambda z: z @ weight + shift, lambda z: z @ weight.abs(), len(matrix) + 1)
-
-
-def _convolution(value: Enclosed, weight: Tensor, bias: Tensor | None, *shape: Any) -> Enclosed:
-    if shape[3]:  # transposed
-        raise TypeError
-    kernel, shift = weight.double(), None if bias is None else bias.double()
-    return value.linear(
-        lambda z: aten.convolution(z, kernel, shift, *shape),
-        lambda z: aten.convolution(z, kernel.abs(), None, *shape),
-        weight[0].numel() + 1,
+def _within(z: Enclosed, low: Tensor, high: Tensor, off: Tensor) -> Enclosed:
+    """``z`` whose exact values are known to be in ``[low, high]``, and the computed ones ``off`` outside at most."""
+    return replace(
+        z,
+        low=torch.maximum(z.low, low),
+        high=torch.minimum(z.high, high),
+        least=torch.maximum(z.least, low - off),
+        most=torch.minimum(z.most, high + off),
     )
 
 
-def _normalized(
-    value: Enclosed, weight: Tensor | None, bias: Tensor | None, mean: Tensor, var: Tensor, *settings: Any
-) -> tuple[Enclosed]:
-    """``x a + (b - m a)`` with ``a = g / sqrt(v + eps)``: at most eight roundings on the way of any term."""
-    *training, _, eps = settings
-    if any(training):
-        raise TypeError
-    scale = 1 / (var.double() + eps).sqrt()
-    scale = scale if weight is None else scale * weight.double()
-    shift = torch.zeros_like(scale) if bias is None else bias.double()
-    along = (1, -1, *[1] * (value.low.ndim - 2))
-    moved = (mean.double() * scale).reshape(along)
-    scale, shift = scale.reshape(along), shift.reshape(along)
-    found = value.linear(lambda z: z * scale + shift - moved, lambda z: z * scale.abs(), 8)
-    # Shift and mean may cancel in the constant: both are rounded at full length.
-    return (found.off_by(gamma(8) * (shift.abs() + moved.abs())),)
+def _bounded_anew(z: Enclosed, wide: Tensor, ball: Ball | None) -> Enclosed:
+    """``z`` with the bounds that a pass of its own gives, in the units that are ``wide`` (n,)."""
+    low, down = _each_lowered(z, 1, ball)
+    high, up = _each_lowered(z, -1, ball)
+    spare = FINER * z.error + EXACT * z.reach
+    low, high = low - spare, -high + spare
+    along = wide.reshape(-1, *[1] * (z.low.ndim - 1))
+    return replace(
+        z,
+        low=torch.where(along, torch.maximum(z.low, low), z.low),
+        high=torch.where(along, torch.minimum(z.high, high), z.high),
+        least=torch.where(along, torch.maximum(z.least, low - down), z.least),
+        most=torch.where(along, torch.minimum(z.most, high + up), z.most),
+    )
 
 
-def _averaged(operation: Any, count: Callable[..., int]) -> Callable[..., Enclosed]:
-    """Sums and averages of ``count(value, …)`` numbers each; an average divides, or multiplies by a rounded share."""
-
-    def apply(value: Enclosed, *args: Any, **kwargs: Any) -> Enclosed:
-        def change(z: Tensor) -> Tensor:
-            found: Tensor = operation(z, *args, **kwargs)
-            return found
-
-        return value.linear(change, change, count(value.low, *args) + 2)
-
-    return apply
-
-
-def _along(z: Tensor, dim: Any = None, *_: Any) -> int:
-    if not dim or 0 in [d % z.ndim for d in dim]:  # over a batch, of which the evaluator has one row
-        raise TypeError
-    return math.prod(z.shape[d] for d in dim)
+def _each_lowered(z: Enclosed, sign: int, ball: Ball | None) -> tuple[Tensor, Tensor]:
+    """What :func:`_lowered` says of each value of ``z``, or of its negative: (n, *shape) twice."""
+    n, size = len(z.low), z.low[0].numel()
+    unit, step = torch.eye(size, dtype=torch.float64), max(1, NUMBERS // (n * size))
+    parts = []
+    for at in range(0, size, step):
+        rows = sign * unit[at : at + step, None].expand(-1, n, -1)
+        parts.append(_lowered(z, rows.reshape(len(rows), *z.low.shape), ball))
+    real, fall = (torch.cat(side).T.reshape(z.low.shape) for side in zip(*parts, strict=True))
+    return real, fall
 
 
-def _window(_: Tensor, kernel: list[int], *__: Any) -> int:
-    return kernel[0] * kernel[-1]
+class _Watched(fx.Interpreter):
+    """Runs a graph and keeps what goes into every ReLU."""
+
+    def __init__(self, traced: fx.GraphModule) -> None:
+        super().__init__(traced)
+        self.bent: list[Tensor] = []
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if getattr(target, "overloadpacket", None) is aten.relu:
+            self.bent.append(args[0].double())
+        return super().call_function(target, args, kwargs)
 
 
-def _area(z: Tensor, *_: Any) -> int:
-    return z.shape[-1] * z.shape[-2]
+def _agreeing(traced: fx.GraphModule, x: Tensor, known: Sequence[Known]) -> list[tuple[Known, Tensor]] | None:
+    """What is known in front of each ReLU beside what the object computes there, where they are as many, in as many
+    values."""
+    watched = _Watched(traced)
+    watched.run(x)
+    same = len(known) == len(watched.bent) and all(
+        k.at.numel() == own.numel() for k, own in zip(known, watched.bent, strict=True)
+    )
+    if not same:
+        return None
+    return [(Known(*(side.reshape(own.shape) for side in k)), own) for k, own in zip(known, watched.bent, strict=True)]
 
 
-def _joined(operation: Any) -> Callable[..., Enclosed]:
-    def apply(parts: list[Any], dim: int = 0) -> Enclosed:
-        sides = zip(*((e.low, e.high, e.error) for e in map(_operand, parts)), strict=True)
-        return Enclosed(*(operation(list(side), dim) for side in sides))
-
-    return apply
+def _sum(coefficients: Tensor, values: Tensor) -> Tensor:
+    """(M, n) of (M, n, *shape) and (n, *shape); (n,) of both without M."""
+    return (coefficients * values).flatten(coefficients.ndim - values[0].ndim).sum(dim=-1)
 
 
-def _converted(value: Enclosed, dtype: torch.dtype | None = None, **_: Any) -> Enclosed:
-    if dtype not in (None, torch.float32):
-        raise TypeError
-    return value.off_by(gamma(1) * value.reach + UNDERFLOW)
+def _cover(end: Enclosed, rows: Tensor) -> Tensor:
+    """(M, n): what the bounds of ``rows`` (M, n, *shape) are off by for their own rounding."""
+    return _sum(rows.abs(), FINER * end.error + EXACT * end.reach)
 
 
-_OPERATIONS: dict[Any, Callable[..., Any]] = {
-    aten.add: _plus,
-    aten.sub: _minus,
-    aten.rsub: lambda a, b, alpha=1: _minus(b, a, alpha),
-    aten.neg: _negated,
-    aten.mul: _times,
-    aten.div: _divided,
-    aten.mm: _matrix,
-    aten.addmm: lambda bias, value, matrix: _matrix(value, matrix, bias),
-    aten.convolution: _convolution,
-    aten.native_batch_norm: _normalized,
-    aten._native_batch_norm_legit_no_training: _normalized,
-    aten.eq: _equal,
-    aten.leaky_relu: _leaky,
-    aten.tanh: _smooth(torch.tanh, 1.0),
-    aten.sigmoid: _smooth(torch.sigmoid, 0.25),
-    aten.max_pool2d_with_indices: lambda value, *args: (value.each(lambda z: functional.max_pool2d(z, *args)),),
-    aten.avg_pool2d: _averaged(aten.avg_pool2d, _window),
-    aten._adaptive_avg_pool2d: _averaged(aten._adaptive_avg_pool2d, _area),
-    aten.mean: _averaged(aten.mean, _along),
-    aten.sum: _averaged(aten.sum, _along),
-    aten.cat: _joined(torch.cat),
-    aten.stack: _joined(torch.stack),
-    aten._to_copy: _converted,
-}
-"""ATen operation -> what it makes of an enclosure, and of its error."""
+def _backwards(end: Enclosed, carried: tuple[Tensor, ...]) -> Iterator[tuple[Enclosed, _Carrying]]:
+    """Every value that ``end`` hangs on, the last first, with what is carried to it from all that hang on it: one
+    tensor (M, n, *shape) or several. The receiver says what goes on to its parents."""
+    waiting: dict[int, tuple[Enclosed, tuple[Tensor, ...]]] = {end.serial: (end, carried)}
+    while waiting:
+        value, own = waiting.pop(max(waiting))
+        step = _Carrying(own)
+        yield value, step
+        for parent, more in step.further:
+            if parent.serial in waiting:
+                more = tuple(a + b for a, b in zip(waiting[parent.serial][1], more, strict=True))
+            waiting[parent.serial] = (parent, more)
+
+
+class _Carrying:
+    def __init__(self, own: tuple[Tensor, ...]) -> None:
+        self.own = own
+        self.further: list[tuple[Enclosed, tuple[Tensor, ...]]] = []
+
+
+def _through(value: Enclosed, change: Map, coefficients: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """``change`` of zeros, and per parent the coefficients (M, n, *shape) of ``value`` through its linear part."""
+    assert value.made is not None
+    found: Any = torch.func.vjp(change, *(torch.zeros_like(p.low) for p in value.made.parents))
+    return found[0], torch.vmap(found[1])(coefficients)
+
+
+def _drift(end: Enclosed, rows: Tensor) -> Tensor:
+    """(M, n): the greatest difference of ``rows`` (M, n, *shape) of ``end`` between two networks of the family."""
+    total = torch.zeros(rows.shape[:2], dtype=torch.float64)
+    for value, step in _backwards(end, (rows, torch.zeros_like(rows))):
+        middle, half = step.own
+        size, made = middle.abs() + half, value.made
+        assert made is not None
+        if made.signed is None and made.bends is None:
+            total += _sum(size, value.error)
+            continue
+        total += _sum(size, value.local)
+        if made.bends is not None:
+            (z,) = made.parents
+            step.further.append((z, _shared(z, made, middle, half)))
+        else:
+            assert made.signed is not None and made.absolute is not None  # noqa: PT018
+            moved = _through(value, made.signed, middle)[1]
+            spread = _through(value, made.absolute, half)[1]
+            step.further += [(p, (a, b)) for p, a, b in zip(made.parents, moved, spread, strict=True)]
+    return total
+
+
+def _shared(z: Enclosed, made: Made, middle: Tensor, half: Tensor) -> tuple[Tensor, Tensor]:
+    """Coefficients ``middle`` plus or minus ``half`` times what a function that bends leaves of a difference: some
+    share, and of a ReLU all of it or nothing where all values lie on one side."""
+    assert made.bends is not None
+    ends = middle - half, middle + half
+    low, high = ends[0].clamp(max=0) * made.bends, ends[1].clamp(min=0) * made.bends
+    if made.rectifies:
+        whole, nothing = z.least >= 0, z.most <= 0
+        low = torch.where(whole, ends[0], torch.where(nothing, 0.0, low))
+        high = torch.where(whole, ends[1], torch.where(nothing, 0.0, high))
+    return (low + high) / 2, (high - low) / 2
+
+
+def _lowered(end: Enclosed, rows: Tensor, ball: Ball | None) -> tuple[Tensor, Tensor]:
+    """(M, n) twice: a bound below ``rows`` (M, n, *shape) of ``end`` in real arithmetic, and how far another network of
+    the family may be below it."""
+    real, fall = (torch.zeros(rows.shape[:2], dtype=torch.float64) for _ in range(2))
+    for value, step in _backwards(end, (rows,)):
+        (own,) = step.own
+        made = value.made
+        assert made is not None
+        if made.signed is not None:
+            constant, further = _through(value, made.signed, own)
+            real += _sum(own, constant)
+            fall += _sum(own.abs(), value.local)
+            step.further += [(p, (a,)) for p, a in zip(made.parents, further, strict=True)]
+        elif made.rectifies:
+            (z,) = made.parents
+            slope, above, below = _lines(z)
+            fall += _sum(own.abs(), value.local)
+            negative = own.clamp(max=0)
+            real += _sum(negative, above)
+            step.further.append((z, (own.clamp(min=0) * below + negative * slope,)))
+        else:
+            real += _least(value, own, ball)
+            fall += _sum(own.abs(), value.error)
+    return real, fall
+
+
+def _lines(z: Enclosed) -> tuple[Tensor, Tensor, Tensor]:
+    """Of a ReLU over ``[least, most]``: slope and offset of the line above it, and the slope of the one below, through
+    zero."""
+    positive = (z.least >= 0).double()
+    slope = torch.where(z.bent, z.most / torch.where(z.bent, z.most - z.least, 1.0), positive)
+    below = torch.where(z.bent, (z.most > -z.least).double(), positive)
+    return slope, torch.where(z.bent, -slope * z.least, 0.0), below
+
+
+def _least(value: Enclosed, own: Tensor, ball: Ball | None) -> Tensor:
+    """(M, n): the least of ``own`` (M, n, *shape) times what is only enclosed, or is the input."""
+    box = _sum(own.clamp(min=0), value.low) + _sum(own.clamp(max=0), value.high)
+    assert value.made is not None
+    if ball is None or not value.made.given:
+        return box
+    order = math.inf if ball.order == 1 else 2.0
+    return torch.maximum(box, _sum(own, ball.centre) - ball.radius * own.flatten(2).norm(order, dim=2))

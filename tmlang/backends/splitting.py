@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from tmlang.backends import lirpa_shims
-from tmlang.backends.answers import Answer, gap_of, seconds, verdicts
+from tmlang.backends.answers import Answer, Gap, gap_of, seconds, verdicts
 from tmlang.backends.contract import BackendRefusal, Job, Verdicts
 from tmlang.backends.library import isolated
 from tmlang.backends.lirpa_graph import at_once, bounded_module
@@ -53,7 +53,7 @@ def by_boxes(job: Job, search: Callable[[Bounds], Callable[[int], Answer]]) -> V
         asked = question(job)
         gap = gap_of(job, asked)
         with lirpa_shims.in_double():
-            answer = search(Bounds(job, asked, gap.margin))
+            answer = search(Bounds(job, asked, gap))
             found = [answer(i) for i in range(len(job.x))]
     return verdicts(job, found, gap)
 
@@ -68,11 +68,11 @@ def youngest(
 
 
 class Bounds:
-    """CROWN bounds of pieces of the boxes of one batch. ``margin``: what is proved stays so far from failing, which is
-    more than the gap. ``together``: pieces that are bounded at once."""
+    """CROWN bounds of pieces of the boxes of one batch. What is proved stays away from failing by more than ``gap``.
+    ``together``: pieces that are bounded at once."""
 
-    def __init__(self, job: Job, asked: Question, margin: float) -> None:
-        self.job, self.asked, self.margin = job, asked, margin
+    def __init__(self, job: Job, asked: Question, gap: Gap) -> None:
+        self.job, self.asked, self.gap = job, asked, gap
         body, x = asked.folded.body, job.x[:1].double()
         self.together = at_once(body, x, PIECES)
         self.bounded = bounded_module(body, x.expand(self.together, *x.shape[1:]), "matrix", whole_ball=False)
@@ -85,7 +85,7 @@ class Bounds:
         """
         slack = self.asked.slack(i, self.asked.folded.scores((low + high) / 2))
         open_ = ~self._proved(i, low, high)
-        if bool((slack[~open_] > -self.margin).any()):
+        if bool((slack[~open_] > -self.gap.margin(i)).any()):
             raise BackendRefusal("a bound is contradicted by a point of its piece")
         return open_, slack
 
@@ -112,7 +112,7 @@ class Bounds:
             lower, _ = self.bounded.compute_bounds(x=inputs, C=matrix, method="CROWN", bound_upper=False)
         except (NotImplementedError, RuntimeError, ValueError, AssertionError, AttributeError, IndexError) as failure:
             raise BackendRefusal(f"auto-LiRPA failed: {type(failure).__name__}: {failure}") from failure
-        safe = (lower[:n] + offset) > self.margin
+        safe = (lower[:n] + offset) > self.gap.margin(i)
         return torch.stack([block.any(dim=1) for block in self._blocks(i, safe)]).all(dim=0)
 
     def _blocks(self, i: int, safe: Tensor) -> Iterator[Tensor]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 
@@ -50,18 +48,19 @@ def disbelief(verdicts: Verdicts, job: Job, evaluator: Evaluator) -> str | None:
         return f"it bounds the outputs of {len(told)} of {len(job.x)} units"
     classes = bounded_classes(evaluator)
     wrong = [fault for b in told if b is not None and (fault := b.fault(len(classes))) is not None]
-    return wrong[0] if wrong else _contradicted(told, verdicts.gap, job, evaluator)
+    return wrong[0] if wrong else _contradicted(verdicts, job, evaluator)
 
 
-def _contradicted(told: Sequence[OutputBounds | None], gap: float | None, job: Job, evaluator: Evaluator) -> str | None:
+def _contradicted(verdicts: Verdicts, job: Job, evaluator: Evaluator) -> str | None:
     """The first original of its set whose scores lie elsewhere; nothing can be said of float scores without a gap."""
-    x = job.x.numpy()
-    at = [i for i, inside in enumerate(job.sets.inside(x)) if inside and told[i] is not None]
-    if gap is None or not at:
+    x, told = job.x.numpy(), verdicts.outputs
+    inside = job.sets.inside(x)
+    at = [i for i, own in enumerate(told) if inside[i] and own is not None and verdicts.gap_of(i) is not None]
+    if not at:
         return None
     for i, scores in zip(at, scores_of(evaluator, x[at]), strict=True):
-        bounds = told[i]
-        if bounds is not None and (k := beyond(bounds, gap, scores, int(job.y[i]))) is not None:
+        bounds, gap = told[i], verdicts.gap_of(i)
+        if bounds is not None and gap is not None and (k := beyond(bounds, gap, scores, int(job.y[i]))) is not None:
             return (
                 f"output {bounded_classes(evaluator)[k]} of an original lies outside the bounds that were proved of it"
             )

@@ -279,7 +279,7 @@ class StageRun:
             verdict=verdict,
             message=message or row.message,
             margin=margin if isfinite(margin) else row.margin,
-            gap=verdicts.gap,
+            gap=verdicts.gap_of(k),
             gap_kind=verdicts.gap_kind,
         )
 
