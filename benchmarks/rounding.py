@@ -24,12 +24,12 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
-from backend_support import Case, certify, model, threat, unit_box
-
 from tmlang.meaning.values import Symbol
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from backend_support import Case, certify, model, threat, unit_box
+
+ROOT = Path(__file__).resolve().parents[1]
 Load = Callable[[], tuple[nn.Module, np.ndarray, np.ndarray]]
 BOUND = 2.0
 """Points of a hundred."""

@@ -218,9 +218,9 @@ def test_certificates_grow_fewer_with_the_radius_and_need_a_correct_answer(path:
         wrong = case.decisions(torch.from_numpy(case.x)) != case.y
         assert wrong.any()
         assert not any(v == "certified" and w for v, w in zip(found.verdict, wrong.tolist(), strict=True))
-        assert found.gap_kind == "assumed"
-        assert found.gap is not None
-        assert 0 < found.gap < 1e-2
+        assert found.gap_kind == "proved"
+        gaps = [found.gap_of(i) for i in range(len(case.x))]
+        assert all(gap is not None and 0 < gap < 2e-1 for gap in gaps)
     assert counts[0] > 20
     assert counts[0] >= counts[1] >= counts[2] == 0
 

@@ -232,7 +232,9 @@ def _gaps(job: Job, problem: Problem, network: nn.Module, stated: Arithmetic, fo
     if stated.kind != "proved":
         off[found.done] = stated.assumed if stated.kind == "assumed" else 0.0
         return off
-    for at in found.done.nonzero()[:, 0].split(TOGETHER):  # type: ignore[no-untyped-call]
+    done = found.done.nonzero()[:, 0]
+    for start in range(0, len(done), TOGETHER):
+        at = done[start : start + TOGETHER]
         known = None if found.known is None else (problem.x[at], [Known(*(z[at] for z in k)) for k in found.known])
         ball = None if problem.ball is None else WholeBall(problem.x[at], *problem.ball)
         own = computed(network, problem.low[at], problem.high[at], job.x.dtype, known=known, ball=ball)

@@ -28,7 +28,7 @@ def of_real_arithmetic(plan: Plan) -> Iterator[Diagnostic]:
                     f"{side.quantity} of {side.evaluation} is about real arithmetic, and the claim about the object",
                     side.origin,
                     notes=("`rounding: none` leaves open what float32 makes of the proof",),
-                    help="write `rounding: proved`, or leave it out: 16 times the measured gap is then assumed",
+                    help="leave it out, and the gap is proved; or write `rounding: assumed`, and the claim rests on that",
                 )
 
 
