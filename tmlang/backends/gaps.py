@@ -13,7 +13,7 @@ from torch import nn
 from tmlang.backends.asserted import Asserted
 from tmlang.backends.contract import Job
 from tmlang.backends.folding import Folded, rounding_gap
-from tmlang.backends.rounding import supposed
+from tmlang.backends.rounding import computed, supposed
 from tmlang.meaning.values import Symbol
 
 Tensor = torch.Tensor
@@ -33,7 +33,7 @@ class Arithmetic:
 def arithmetic(job: Job, network: nn.Module, folded: Folded, points: Callable[[], Tensor]) -> Arithmetic:
     """``points`` (n, *shape): members of the sets of ``job``, beside the originals, that an assumed gap is measured at.
 
-    Raises :class:`BackendRefusal` when the folded object is not the deployed one.
+    Raises :class:`BackendRefusal` when the folded object is not the deployed one, or its rounding is not bounded.
     """
     asked, why = job.arguments.get("rounding"), None
     deployed = network.deployed if isinstance(network, Asserted) else network
@@ -42,6 +42,8 @@ def arithmetic(job: Job, network: nn.Module, folded: Folded, points: Callable[[]
     if asked != Symbol("assumed"):
         why = supposed()
         if why is None:
+            first = job.x[:1].double()
+            computed(network, first, first, job.x.dtype)  # what is not bounded is refused before anything is proved
             return Arithmetic("proved", rounding_gap(deployed, folded, job.x))
         why = f"the gap is assumed: {why}"
     return Arithmetic("assumed", rounding_gap(deployed, folded, job.x, points()), why)

@@ -119,6 +119,20 @@ def computed(
 
     Raises :class:`BackendRefusal` for what is not enclosed.
     """
+    try:
+        return _computed(network, low, high, dtype, known, ball)
+    except BackendRefusal as refusal:
+        raise BackendRefusal(f"{refusal}; `rounding: assumed` takes a measured gap instead") from refusal
+
+
+def _computed(
+    network: nn.Module,
+    low: Tensor,
+    high: Tensor,
+    dtype: torch.dtype,
+    known: tuple[Tensor, Sequence[Known]] | None,
+    ball: Ball | None,
+) -> Computed:
     deployed = network.deployed if isinstance(network, Asserted) else network
     if not isinstance(deployed, Deployed) or deployed.dtype != torch.float32:
         raise BackendRefusal("rounding is bounded for torch networks that compute in float32")

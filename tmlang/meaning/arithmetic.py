@@ -9,9 +9,17 @@ SUPPOSED = (
 )
 """What `rounding: proved` takes for granted of the library that computes, as it was found on :data:`EXAMINED`."""
 
+ARITHMETIC = "what the object computes in float32 on the CPU, one input at a time"
+"""What a verdict is about."""
+
 EXAMINED = (("2.13.0", "AVX512"), ("2.13.0", "AVX2"), ("2.13.0", "DEFAULT"))
 """Builds of torch for the CPU, by version and vector instructions, whose kernels were read or tried on all numbers
 (``tests/property/test_library_functions.py``)."""
+
+
+def supposing() -> str:
+    """A sentence of all that is supposed."""
+    return f"A proved gap supposes that {'; that '.join(SUPPOSED)}."
 
 
 def unexamined(version: str, capability: str, precision: str) -> str | None:

@@ -13,6 +13,8 @@ from tmlang.plan.ir import PROOFS, EvaluationPlan, Plan
 
 NO_GAP = ("rounding", Symbol("none"))
 """The argument by which a certificate is about real arithmetic alone."""
+PROVED_GAP = ("rounding", Symbol("proved"))
+"""The argument by which the gap to the object's arithmetic is proved."""
 
 _BOUNDED_BELOW = ("certified", "robust_accuracy", "robust_rate")
 
@@ -28,7 +30,7 @@ def of_real_arithmetic(plan: Plan) -> Iterator[Diagnostic]:
                     f"{side.quantity} of {side.evaluation} is about real arithmetic, and the claim about the object",
                     side.origin,
                     notes=("`rounding: none` leaves open what float32 makes of the proof",),
-                    help="leave it out, and the gap is proved; or write `rounding: assumed`, and the claim rests on that",
+                    help="leave it out: the gap is proved then; `rounding: assumed` would be an assumption",
                 )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tmlang.diagnostics.suggest import listed
+from tmlang.meaning.arithmetic import ARITHMETIC, supposing
 from tmlang.meaning.threats import Property, Shift, Subject
+from tmlang.plan.arithmetic import PROVED_GAP
 from tmlang.plan.cost import per_unit, units
 from tmlang.plan.ir import Cost, EvaluationPlan, Plan, Stage
 from tmlang.plan.text import plan_hash
@@ -29,6 +31,8 @@ _PRUNES = "bounds on boxes of inputs, and enumeration of the rest"
 def plan_text(plan: Plan) -> str:
     """The plan, one block per evaluation, one per stage."""
     lines = [line for evaluation in plan.evaluations for line in (*_evaluation(plan, evaluation), "")]
+    if any(PROVED_GAP in stage.arguments for evaluation in plan.evaluations for stage in evaluation.stages):
+        lines += [f"Verdicts are about {ARITHMETIC}. {supposing()}", ""]
     if plan.claims:
         lines += [f"{len(plan.claims)} claim{'s' * (len(plan.claims) != 1)} will be judged from the records.", ""]
     return "\n".join([*lines, f"plan {plan_hash(plan)}", ""])

@@ -9,9 +9,11 @@ from tmlang.audit.columns import Columns
 from tmlang.audit.corruptions import published
 from tmlang.audit.record import Record
 from tmlang.audit.units import attack_stages, is_estimate, proof_stages
+from tmlang.meaning.arithmetic import ARITHMETIC, supposing
 from tmlang.meaning.models import Data, Model
 from tmlang.meaning.spaces import Space
 from tmlang.meaning.threats import Shift, Subject, Threat
+from tmlang.plan.arithmetic import PROVED_GAP
 from tmlang.plan.ir import EvaluationPlan, Plan
 
 
@@ -52,6 +54,10 @@ def _evidence(
             )
     if untold := masking.untold(evaluation, records) if searched else ():
         yield f"Not checked ({masking.FLAT}): whether any step of {' and '.join(untold)} came beyond its start."
+    if any(r.gap_kind == "proved" and r.evaluation == evaluation.name for r in records) and any(
+        PROVED_GAP in s.arguments for s in proofs
+    ):
+        yield f"Certificates are about {ARITHMETIC}. {supposing()}"
     drawn = [s.label for s in proofs if s.evidence == "probabilistic"]
     if drawn:
         yield (
