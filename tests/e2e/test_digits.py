@@ -73,10 +73,10 @@ def test_nothing_was_trained_on_what_is_tested() -> None:
 
 def test_one_claim_of_each_kind(evidence: Evidence) -> None:
     assert evidence.claims() == {
-        "four in five are proved": "assumed",
+        "four in five are proved": "supported",
         "nine in ten survive": "refuted",
         "at least 85 in 100 are robust": "undecided",
-        "three in five are proved in l2": "assumed",
+        "three in five are proved in l2": "supported",
     }
 
 
@@ -167,7 +167,7 @@ def agree(
         differences = np.eye(10)[label] - np.delete(np.eye(10), label, axis=0)
         expected = margin(layers, x[at].double().numpy().ravel(), differences)
         assert row["margin"] == pytest.approx(expected, abs=1e-5), unit
-        # A certificate asks for more than 0: for more than the assumed gap to the arithmetic of the evaluator.
+        # A certificate asks for more than 0: for more than the gap to the arithmetic of the evaluator.
         assert row["verdict"] == ("certified" if expected > row["gap"] else "unknown"), unit
 
 
