@@ -40,7 +40,9 @@ OTHERWISE = frozenset({"TM201", "TM202", "TM222", "TM225"})
 """Radii that move nothing, or forbid nothing: such a world is drawn again."""
 STAGE = frozenset({"TM508", "TM509", "TM513"})
 """What a method cannot carry: the stage is left out. Of ``native.enumerate`` this is never so."""
-LATE = ("is not folded", "native.decision_search searches linf and l2 sets")
+LATE = (
+    "is not folded", "native.decision_search searches linf and l2 sets", "`rounding: assumed` takes a measured gap",
+)  # fmt: skip
 """What a method refuses when it is called only: the unit is unfinished then, as every number says."""
 MEMORY = Path("/dev/shm")
 EVERY = 20

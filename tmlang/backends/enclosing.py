@@ -386,6 +386,8 @@ _OPERATIONS: dict[Any, Callable[..., Any]] = {
     aten.mm: _matrix,
     aten.addmm: lambda bias, value, matrix: _matrix(value, matrix, bias),
     aten.convolution: _convolution,
+    # As TorchScript has it: behind the shape stand switches of other devices.
+    aten._convolution: lambda value, weight, bias, *shape: _convolution(value, weight, bias, *shape[:6]),
     aten.native_batch_norm: _normalized,
     aten._native_batch_norm_legit_no_training: _normalized,
     aten.eq: _equal,

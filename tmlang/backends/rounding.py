@@ -122,7 +122,8 @@ def computed(
     try:
         return _computed(network, low, high, dtype, known, ball)
     except BackendRefusal as refusal:
-        raise BackendRefusal(f"{refusal}; `rounding: assumed` takes a measured gap instead") from refusal
+        why = str(refusal).partition("\n")[0]  # the interpreter of the graph says behind it where it was
+        raise BackendRefusal(f"{why}; `rounding: assumed` takes a measured gap instead") from refusal
 
 
 def _computed(
